@@ -1,0 +1,88 @@
+//! Sessions, log entries, health and the file by which programs find the daemon.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ask::Place;
+
+/// Version of this build, as `askd --version` prints it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// `state/daemon.json`, mode 0600: written by a daemon that is ready, removed when it stops.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DaemonFile {
+    pub pid: u32,
+    pub version: String,
+    pub api: u32,
+    /// Absolute paths of the two sockets.
+    pub ask_sock: String,
+    pub answer_sock: String,
+}
+
+/// `GET /healthz`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Health {
+    pub ok: bool,
+    pub pid: u32,
+    pub version: String,
+    pub api: u32,
+    pub open: u32,
+    /// Attached surfaces.
+    pub surfaces: u32,
+    pub journal: String,
+    /// Settings in the config that would loosen the rules and wait for `askd config accept`.
+    #[serde(default)]
+    pub waiting_loosenings: Vec<Loosening>,
+    #[serde(default)]
+    pub notices: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Loosening {
+    pub key: String,
+    pub value: String,
+}
+
+/// One element of `GET /v1/sessions` and `askd sessions --json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SessionView {
+    pub agent: String,
+    pub session: String,
+    pub root: String,
+    #[serde(default)]
+    pub parent: Option<String>,
+    #[serde(default)]
+    pub title: Option<String>,
+    #[serde(default)]
+    pub cwd: Option<String>,
+    #[serde(default)]
+    pub instance: Option<String>,
+    #[serde(default)]
+    pub place: Option<Place>,
+    /// Number of its open asks.
+    pub waiting: u32,
+    /// Live subagents, by work id.
+    #[serde(default)]
+    pub subagents: Vec<crate::ask::Subagent>,
+    pub started_at: String,
+    #[serde(default)]
+    pub ended_at: Option<String>,
+}
+
+/// One element of `GET /v1/log` and one line of `askd log --json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LogEntry {
+    pub position: u64,
+    pub at: String,
+    /// `ask/<id>`, `session/<agent>/<id>`, `daemon/<id>`.
+    pub stream: String,
+    /// The event's name.
+    pub what: String,
+    /// The ask's handle, where it is one.
+    #[serde(default)]
+    pub handle: Option<String>,
+    /// One line for people.
+    pub text: String,
+    /// The event as journalled.
+    pub event: Value,
+}

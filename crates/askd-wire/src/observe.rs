@@ -1,0 +1,97 @@
+//! What an adapter saw an agent do. Never a decision.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ask::Place;
+use crate::raise::Instance;
+
+/// Body of `POST /v1/observations`; applied in order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ObservationBatch {
+    pub agent: String,
+    pub session: String,
+    #[serde(default)]
+    pub parent: Option<String>,
+    #[serde(default)]
+    pub session_title: Option<String>,
+    #[serde(default)]
+    pub cwd: Option<String>,
+    #[serde(default)]
+    pub instance: Option<Instance>,
+    #[serde(default)]
+    pub place: Option<Place>,
+    pub observations: Vec<Observation>,
+}
+
+/// `subagent` is the work id of the child that it happened in; absent: the session's main thread.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Observation {
+    SessionStarted {},
+    SessionEnded {},
+    SubagentStarted {
+        work_id: String,
+        #[serde(default)]
+        kind: Option<String>,
+        #[serde(default)]
+        name: Option<String>,
+        /// Work id of the parent child, where the agent tells; absent: derived from the spawning call.
+        #[serde(default)]
+        parent: Option<String>,
+        /// The call of the parent that started it, where the agent tells.
+        #[serde(default)]
+        call: Option<String>,
+    },
+    SubagentEnded {
+        work_id: String,
+    },
+    CallStarted {
+        call: String,
+        tool: String,
+        /// Digest of tool, input and working directory as for an ask: the daemon computes it from these when absent.
+        #[serde(default)]
+        input_digest: Option<String>,
+        #[serde(default)]
+        input: Option<Box<serde_json::value::RawValue>>,
+        #[serde(default)]
+        batch: Option<String>,
+        #[serde(default)]
+        subagent: Option<String>,
+        #[serde(default)]
+        turn: Option<String>,
+        /// Set when this call starts a subagent.
+        #[serde(default)]
+        spawn: Option<Spawn>,
+    },
+    CallEnded {
+        call: String,
+        /// The tool ran; `false`: it ran and failed. A call that was refused has not ended.
+        ok: bool,
+        #[serde(default)]
+        subagent: Option<String>,
+    },
+    /// The turn was interrupted: open asks of it are withdrawn and undelivered allows voided.
+    TurnCancelled {
+        #[serde(default)]
+        subagent: Option<String>,
+    },
+    /// The turn ended by itself: its asks that are still open were settled by the agent's own prompt or dropped.
+    TurnEnded {
+        #[serde(default)]
+        subagent: Option<String>,
+    },
+    OwnPromptAnswered {
+        call: String,
+        allowed: bool,
+    },
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Spawn {
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub kind: Option<String>,
+    #[serde(default)]
+    pub background: bool,
+}
