@@ -1,5 +1,6 @@
 //! The one shape of an ask, shared by `askd ls --json`, `askd show --json` and the HTTP API.
 
+use crate::answer::Decision;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -35,8 +36,6 @@ pub struct Ask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<LateAnswer>,
 }
-
-pub use crate::answer::Decision;
 
 /// `open` until the one transition to `settled`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

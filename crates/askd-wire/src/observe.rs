@@ -51,8 +51,9 @@ pub enum Observation {
         /// Digest of tool, input and working directory as for an ask: the daemon computes it from these when absent.
         #[serde(default)]
         input_digest: Option<String>,
+        /// The input as JSON text, byte for byte as the agent gave it.
         #[serde(default)]
-        input: Option<Box<serde_json::value::RawValue>>,
+        input_json: Option<String>,
         #[serde(default)]
         batch: Option<String>,
         #[serde(default)]
