@@ -1,0 +1,146 @@
+//! What each chore does, in steps.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::reqs::Map;
+use crate::sources::Functions;
+use crate::steps::{Steps, cargo, must};
+use crate::tools::{self, Need};
+
+/// How many seeds of the simulation have to hold.
+pub(crate) const SEEDS: u64 = 1000;
+
+/// The package of the whole-system tests.
+const SYSTEM: &str = "askd-tests";
+
+/// What every build, lint and test is called with: one set of features, so that nothing is compiled twice.
+const ALL: [&str; 4] = ["--workspace", "--locked", "--features", "xtask/bench"];
+
+/// The target on which the core has to build as well; it knows no clock, thread or file.
+const WASM: &str = "wasm32-unknown-unknown";
+
+/// Everything that has to pass.
+pub(crate) fn test(root: &Path, fast: bool) -> Result<()> {
+    let needs: &[Need] = if fast { &[Need::Debian, Need::CargoDeny] } else { &Need::ALL };
+    tools::ensure(root, needs)?;
+
+    let mut steps = Steps::default();
+    steps.run("requirement map", || reqs(root, false));
+    steps.run("format", || must(cargo(root).args(["fmt", "--all", "--check"])));
+    steps.run("licences, bans, sources", || {
+        must(cargo(root).args([
+            "deny",
+            "--locked",
+            "check",
+            "--hide-inclusion-graph",
+            "bans",
+            "licenses",
+            "sources",
+        ]))
+    });
+    steps.run("lints", || {
+        must(cargo(root).arg("clippy").args(ALL).args(["--all-targets", "--", "-D", "warnings"]))
+    });
+    if tools::has_target(WASM) {
+        steps.run("core without a system", || {
+            must(cargo(root).args(["check", "--locked", "-p", "askd-core", "--target", WASM]))
+        });
+    } else {
+        steps.skip("core without a system", "the target wasm32-unknown-unknown is not installed");
+    }
+    if !steps.run("build", || must(cargo(root).arg("build").args(ALL).arg("--all-targets"))) {
+        for step in ["tests", "documentation tests", "simulation", "whole system"] {
+            steps.skip(step, "the build failed");
+        }
+        return steps.finish();
+    }
+    steps.run("tests", || run_tests(root, Which::Parts, None));
+    steps.run("documentation tests", || must(cargo(root).arg("test").args(ALL).arg("--doc")));
+    steps.run("simulation", || sim(root, SEEDS, None));
+    if fast {
+        steps.skip("whole system", "--fast");
+    } else {
+        steps.run("whole system", || run_tests(root, Which::System, None));
+    }
+    steps.finish()
+}
+
+/// Only the whole-system tests.
+pub(crate) fn e2e(root: &Path, filter: Option<&str>) -> Result<()> {
+    tools::ensure(root, &[Need::Debian, Need::Agents])?;
+    must(cargo(root).arg("build").args(ALL).arg("--all-targets"))?;
+    run_tests(root, Which::System, filter)
+}
+
+/// The simulated world: a number of seeds, or one replayed.
+pub(crate) fn sim(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
+    let mut command = cargo(root);
+    command.args(["run", "--quiet", "--locked", "-p", "askd-sim", "--bin", "askd-sim", "--"]);
+    match seed {
+        Some(seed) => command.arg("--seed").arg(seed.to_string()),
+        None => command.arg("--seeds").arg(seeds.to_string()),
+    };
+    must(&mut command)
+}
+
+/// The requirement map against the tree.
+pub(crate) fn reqs(root: &Path, write: bool) -> Result<()> {
+    let path = root.join("docs/requirements.md");
+    let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let functions = Functions::read(root)?;
+    let mut map = Map::parse(&text);
+    if write {
+        map.fill(&functions);
+        fs::write(&path, map.print()).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    for (id, test) in map.unlisted(&functions) {
+        println!(
+            "note: {test} is named after {id} and not in its row; `cargo xtask reqs --write` puts it there"
+        );
+    }
+    let faults = map.check(&functions);
+    for fault in &faults {
+        println!("docs/requirements.md: {fault}");
+    }
+    if !faults.is_empty() {
+        bail!("{} faults in docs/requirements.md", faults.len());
+    }
+    let (served, all) = map.count();
+    println!("{served} of {all} requirements are served, each with tests that exist");
+    Ok(())
+}
+
+/// Which tests to run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// Those of the crates.
+    Parts,
+    /// Those with real agents.
+    System,
+}
+
+fn run_tests(root: &Path, which: Which, filter: Option<&str>) -> Result<()> {
+    let mut command = cargo(root);
+    if tools::has_nextest(root) {
+        // A filter and not `--exclude`: the selection of packages decides the features, and with them what
+        // has to be compiled again.
+        let not = if which == Which::Parts { "not " } else { "" };
+        command.args(["nextest", "run"]).args(ALL).args(["--no-fail-fast", "-E"]);
+        command.arg(format!("{not}package({SYSTEM})"));
+        command.args(filter);
+    } else {
+        command.arg("test").args(ALL).arg("--no-fail-fast");
+        match which {
+            Which::Parts => command.args(["--exclude", SYSTEM, "--lib", "--bins", "--tests"]),
+            Which::System => {
+                command = cargo(root);
+                command.args(["test", "--locked", "--no-fail-fast", "-p", SYSTEM])
+            }
+        };
+        command.args(filter);
+    }
+    must(&mut command)
+}
