@@ -17,7 +17,7 @@ pub(crate) const SEEDS: u64 = 1000;
 const SYSTEM: &str = "askd-tests";
 
 /// What every build, lint and test is called with: one set of features, so that nothing is compiled twice.
-const ALL: [&str; 4] = ["--workspace", "--locked", "--features", "xtask/bench"];
+const ALL: [&str; 3] = ["--workspace", "--features", "xtask/bench"];
 
 /// The target on which the core has to build as well; it knows no clock, thread or file.
 const WASM: &str = "wasm32-unknown-unknown";
@@ -28,6 +28,8 @@ pub(crate) fn test(root: &Path, fast: bool) -> Result<()> {
     tools::ensure(root, needs)?;
 
     let mut steps = Steps::default();
+    // First, and alone in refusing: any later command would bring the file up to date unasked.
+    steps.run("Cargo.lock is current", || must(cargo(root).args(["fetch", "--locked"])));
     steps.run("requirement map", || reqs(root, false));
     steps.run("format", || must(cargo(root).args(["fmt", "--all", "--check"])));
     steps.run("licences, bans, sources", || {
@@ -46,7 +48,7 @@ pub(crate) fn test(root: &Path, fast: bool) -> Result<()> {
     });
     if tools::has_target(WASM) {
         steps.run("core without a system", || {
-            must(cargo(root).args(["check", "--locked", "-p", "askd-core", "--target", WASM]))
+            must(cargo(root).args(["check", "-p", "askd-core", "--target", WASM]))
         });
     } else {
         steps.skip("core without a system", "the target wasm32-unknown-unknown is not installed");
@@ -78,7 +80,7 @@ pub(crate) fn e2e(root: &Path, filter: Option<&str>) -> Result<()> {
 /// The simulated world: a number of seeds, or one replayed.
 pub(crate) fn sim(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
     let mut command = cargo(root);
-    command.args(["run", "--quiet", "--locked", "-p", "askd-sim", "--bin", "askd-sim", "--"]);
+    command.args(["run", "--quiet", "-p", "askd-sim", "--bin", "askd-sim", "--"]);
     match seed {
         Some(seed) => command.arg("--seed").arg(seed.to_string()),
         None => command.arg("--seeds").arg(seeds.to_string()),
@@ -137,7 +139,7 @@ fn run_tests(root: &Path, which: Which, filter: Option<&str>) -> Result<()> {
             Which::Parts => command.args(["--exclude", SYSTEM, "--lib", "--bins", "--tests"]),
             Which::System => {
                 command = cargo(root);
-                command.args(["test", "--locked", "--no-fail-fast", "-p", SYSTEM])
+                command.args(["test", "--no-fail-fast", "-p", SYSTEM])
             }
         };
         command.args(filter);
