@@ -1,0 +1,235 @@
+//! What the outside asks of the core, and what it hears back.
+
+use serde_json::{Map, Value};
+
+use crate::ask::{Action, Attendance, Choice, Class, Decision, OwnPrompt, Place, RequesterKind, Subagent};
+use crate::digest::Digest;
+use crate::event::{CallInfo, SpawnSeen, SurfaceInfo};
+use crate::id::{AskId, Instance, LinkId, SessionKey, SurfaceId, TokenHash};
+use crate::outcome::Cause;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// A requester asks, or comes back to an ask of its own.
+    Raise(Box<Raise>),
+    Answer(Answer),
+    /// The requester takes its ask back (or hands it to the agent's own prompt: cause `handed_back`).
+    Withdraw {
+        ask: AskId,
+        token: TokenHash,
+        cause: Cause,
+    },
+    /// A person takes an ask down without deciding it.
+    Dismiss {
+        ask: AskId,
+        by: String,
+    },
+    Handed {
+        ask: AskId,
+        token: TokenHash,
+    },
+    Confirmed {
+        ask: AskId,
+        token: TokenHash,
+    },
+    /// The agent would not take the outcome.
+    DeliveryRefused {
+        ask: AskId,
+        token: TokenHash,
+        reason: String,
+    },
+    /// A requester's connection ended; whose asks hang on it is known here.
+    LinkClosed {
+        link: LinkId,
+    },
+    Observe(Observe),
+    AttachSurface {
+        surface: SurfaceId,
+        info: SurfaceInfo,
+    },
+    DetachSurface {
+        surface: SurfaceId,
+    },
+    Shown {
+        ask: AskId,
+        surface: String,
+    },
+    SurfaceFailed {
+        ask: AskId,
+        surface: String,
+        reason: String,
+    },
+    /// A remote surface has fetched everything that waited at its server.
+    RemotePolled {
+        surface: SurfaceId,
+    },
+    /// An agent process ended.
+    AgentGone {
+        instance: Instance,
+    },
+    /// The person takes a kept late answer back.
+    RevokeLate {
+        ask: AskId,
+        by: String,
+    },
+    AcceptLoosening {
+        key: String,
+        value: String,
+        by: String,
+    },
+    DropLoosening {
+        key: String,
+        value: String,
+    },
+    /// Keep a remote surface's own state.
+    KeepSurfaceState {
+        surface: String,
+        state: Value,
+    },
+    /// The daemon stops for good: whoever has a prompt of its own gets the ask back, the others wait for the next start.
+    Stopping,
+    /// The machine woke from suspend, or the daemon started.
+    Woke,
+    /// Something of [`crate::State::poll_timeout`] is due.
+    Tick,
+}
+
+impl Command {
+    /// The asks that must be in memory before the command is handled.
+    pub fn needs(&self) -> Option<AskId> {
+        match self {
+            Self::Answer(Answer { ask, .. })
+            | Self::Withdraw { ask, .. }
+            | Self::Dismiss { ask, .. }
+            | Self::Handed { ask, .. }
+            | Self::Confirmed { ask, .. }
+            | Self::DeliveryRefused { ask, .. }
+            | Self::Shown { ask, .. }
+            | Self::SurfaceFailed { ask, .. }
+            | Self::RevokeLate { ask, .. } => Some(*ask),
+            Self::Raise(raise) => raise.supersedes,
+            Self::LinkClosed { .. }
+            | Self::Observe(_)
+            | Self::AttachSurface { .. }
+            | Self::DetachSurface { .. }
+            | Self::RemotePolled { .. }
+            | Self::AgentGone { .. }
+            | Self::AcceptLoosening { .. }
+            | Self::DropLoosening { .. }
+            | Self::KeepSurfaceState { .. }
+            | Self::Stopping
+            | Self::Woke
+            | Self::Tick => None,
+        }
+    }
+}
+
+/// A new ask as its requester gives it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Raise {
+    /// Used when this becomes a new ask.
+    pub id: AskId,
+    pub key: String,
+    pub token: TokenHash,
+    pub link: LinkId,
+    pub kind: RequesterKind,
+    pub action: Action,
+    pub class: Class,
+    /// `None`: derived from the session.
+    pub attendance: Option<Attendance>,
+    pub session: SessionKey,
+    pub parent: Option<SessionKey>,
+    pub subagent: Option<Subagent>,
+    pub job: Option<String>,
+    pub call: Option<String>,
+    pub turn: Option<String>,
+    pub title: Option<String>,
+    pub options: Vec<Choice>,
+    pub deadline_ms: Option<u64>,
+    pub gives_up_ms: Option<u64>,
+    pub grace_ms: u64,
+    pub instance: Option<Instance>,
+    pub own_prompt: Option<OwnPrompt>,
+    pub needs_own_prompt: bool,
+    pub supersedes: Option<AskId>,
+    pub place: Option<Place>,
+    pub extra: Map<String, Value>,
+}
+
+/// An answer from a surface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub ask: AskId,
+    pub digest: Digest,
+    pub decision: Decision,
+    pub option: Option<String>,
+    pub message: Option<String>,
+    pub stop: bool,
+    /// `terminal`, `command line`, `Telegram`, …
+    pub surface: String,
+    pub remote: bool,
+    pub by: Option<String>,
+    /// Why this answerer may not answer (it is inside an agent's tree, or could not be checked).
+    pub refused: Option<String>,
+}
+
+/// What an adapter saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observe {
+    pub session: SessionKey,
+    pub parent: Option<SessionKey>,
+    pub title: Option<String>,
+    pub cwd: Option<String>,
+    pub instance: Option<Instance>,
+    pub place: Option<Place>,
+    pub seen: Seen,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    SessionStarted,
+    SessionEnded,
+    SubagentStarted {
+        work_id: String,
+        kind: Option<String>,
+        name: Option<String>,
+        parent: Option<String>,
+        /// The call that started it, where the agent tells.
+        call: Option<String>,
+    },
+    SubagentEnded {
+        work_id: String,
+    },
+    CallStarted {
+        call: String,
+        info: CallInfo,
+        spawn: Option<SpawnSeen>,
+    },
+    CallEnded {
+        call: String,
+        ok: bool,
+    },
+    TurnCancelled {
+        subagent: Option<String>,
+    },
+    TurnEnded {
+        subagent: Option<String>,
+    },
+    OwnPromptAnswered {
+        call: String,
+        allowed: bool,
+    },
+}
+
+/// What a command that was not refused did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// A new ask, already settled or still open.
+    Raised(AskId),
+    /// An ask of the same requester, key and content.
+    Reattached(AskId),
+    /// This answer settled the ask.
+    Settled(AskId),
+    /// The command changed the ask, or had changed it before.
+    Done,
+}

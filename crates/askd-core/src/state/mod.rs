@@ -1,0 +1,3 @@
+pub struct State;
+pub struct AskState;
+pub struct Handled;

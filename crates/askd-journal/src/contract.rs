@@ -1,0 +1,151 @@
+//! The contract that every engine satisfies; the conformance suite is its meaning in full.
+
+use askd_core::event::Event;
+use askd_core::id::{AskId, StreamId};
+use askd_core::time::Stamp;
+use uuid::Uuid;
+
+/// Place in the one order of everything that was committed; starts at 1, no gaps.
+pub type Position = u64;
+/// Number of events in a stream; 0 for a stream that does not exist.
+pub type Version = u64;
+
+/// Written in one transaction, or not at all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Batch {
+    pub appends: Vec<Append>,
+    pub take: Vec<Claim>,
+    /// Names of claims that are given up.
+    pub release: Vec<String>,
+}
+
+/// New events of one stream, and its head after them. A batch has at most one append per stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Append {
+    pub stream: StreamId,
+    /// Version that the writer believes the stream has.
+    pub expected: Version,
+    pub entries: Vec<Entry>,
+    pub head: Head,
+}
+
+/// One event with an identity of its own, by which a lost acknowledgement is resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub id: Uuid,
+    pub at: Stamp,
+    pub event: Event,
+}
+
+/// What can be known about a stream without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub state: HeadState,
+    /// `<agent>/<session>` at the top, for asks and sessions.
+    pub root: Option<String>,
+    /// Wall time in milliseconds of the ask's next deadline.
+    pub due_wall_ms: Option<i64>,
+    /// Wall time in milliseconds at which it was closed; pruning goes by this.
+    pub closed_wall_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadState {
+    /// Open ask, live session, running daemon: loaded at start.
+    Open,
+    /// Settled ask with something left to do (delivery, late answer): loaded at start.
+    Unfinished,
+    /// Read only when somebody asks for it; pruned after the retention time.
+    Closed,
+}
+
+/// A name that at most one stream holds: `key/…`, `handle/…`, `spool/…`. A claim of a closed ask's handle stays held
+/// until the ask is pruned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    pub name: String,
+    pub holder: StreamId,
+}
+
+/// An entry with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Positioned {
+    pub position: Position,
+    pub stream: StreamId,
+    /// Version of the stream after this entry.
+    pub version: Version,
+    pub entry: Entry,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    pub first: Position,
+    pub last: Position,
+}
+
+/// Why a batch was not (known to be) committed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Somebody else wrote first. Nothing was written; reload these streams and handle the commands again.
+    #[error("conflict on {streams:?} {claims:?}")]
+    Conflict { streams: Vec<StreamId>, claims: Vec<Claim> },
+    /// The engine cannot tell whether it was written: look for the entries' ids before anything else.
+    #[error("the journal cannot tell whether the batch was written: {0}")]
+    Unknown(String),
+    /// Nothing was written.
+    #[error(transparent)]
+    Failed(#[from] JournalError),
+}
+
+/// What is wrong with the journal, in words for the person who must repair it.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error("the journal {path} is corrupt: {detail}")]
+    Corrupt { path: String, detail: String },
+    #[error("the disk that holds the journal {path} is full")]
+    Full { path: String },
+    #[error("the journal {path} cannot be written: {detail}")]
+    ReadOnly { path: String, detail: String },
+    #[error("another daemon uses the journal {path}")]
+    InUse { path: String },
+    #[error(
+        "the journal {path} has schema version {found}, newer than this askd knows ({known}); upgrade askd"
+    )]
+    Newer { path: String, found: i64, known: i64 },
+    #[error("the journal {path} must belong to this user and be private: {detail}")]
+    Unsafe { path: String, detail: String },
+    #[error("journal: {0}")]
+    Other(String),
+}
+
+/// Reading, from any thread.
+pub trait Reader: Send {
+    fn head(&self, stream: &StreamId) -> Result<Option<(Version, Head)>, JournalError>;
+    /// All entries of a stream in order; empty for a stream that does not exist.
+    fn read(&self, stream: &StreamId) -> Result<Vec<Positioned>, JournalError>;
+    /// Entries after a position, in order and without gaps; at most `limit`.
+    fn feed(&self, after: Position, limit: usize) -> Result<Vec<Positioned>, JournalError>;
+    /// The newest position; 0 for an empty journal.
+    fn last(&self) -> Result<Position, JournalError>;
+    /// Streams whose head is not closed, ask streams in the order in which they began.
+    fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError>;
+    /// Who holds a claim.
+    fn holder(&self, claim: &str) -> Result<Option<StreamId>, JournalError>;
+    /// Asks with a head deadline at or before this wall time, earliest first.
+    fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError>;
+    /// True when an entry with this id was committed.
+    fn contains(&self, entry: Uuid) -> Result<bool, JournalError>;
+}
+
+/// One writer.
+pub trait Journal: Reader {
+    /// All of the batch or nothing, durable when it returns.
+    fn commit(&mut self, batch: &Batch) -> Result<Committed, CommitError>;
+    /// Deletes closed streams that were closed before this wall time, with their claims, at most `limit` of them;
+    /// returns how many went.
+    fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError>;
+    /// A second view for queries, usable on another thread, seeing everything that was committed.
+    fn reader(&self) -> Result<Box<dyn Reader>, JournalError>;
+    /// Where it is, for people.
+    fn describe(&self) -> String;
+}
