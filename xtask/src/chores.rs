@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::reqs::Map;
 use crate::sources::Functions;
-use crate::steps::{Steps, cargo, must};
+use crate::steps::{Steps, cargo, must, target_dir};
 use crate::tools::{self, Need};
 
 /// How many seeds of the simulation have to hold.
@@ -18,6 +19,9 @@ const SYSTEM: &str = "askd-tests";
 
 /// What every build, lint and test is called with: one set of features, so that nothing is compiled twice.
 const ALL: [&str; 3] = ["--workspace", "--features", "xtask/bench"];
+
+/// The target of the static release build.
+const MUSL: &str = "x86_64-unknown-linux-musl";
 
 /// The target on which the core has to build as well; it knows no clock, thread or file.
 const WASM: &str = "wasm32-unknown-unknown";
@@ -85,6 +89,21 @@ pub(crate) fn sim(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
         Some(seed) => command.arg("--seed").arg(seed.to_string()),
         None => command.arg("--seeds").arg(seeds.to_string()),
     };
+    must(&mut command)
+}
+
+/// The measurements, by a release build of this program beside the release build of askd.
+pub(crate) fn bench(root: &Path, quick: bool) -> Result<()> {
+    let packages = ["-p", "askd", "-p", "xtask", "--features", "xtask/bench"];
+    must(cargo(root).args(["build", "--release"]).args(packages))?;
+    if tools::has_target(MUSL) {
+        must(cargo(root).args(["build", "--release", "-p", "askd", "--target", MUSL]))?;
+    }
+    let mut command = Command::new(target_dir(root).join("release/xtask"));
+    command.args(["bench-part", "run"]).current_dir(root);
+    if quick {
+        command.arg("--quick");
+    }
     must(&mut command)
 }
 

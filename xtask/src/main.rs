@@ -1,6 +1,8 @@
 //! The project's own chores, `cargo xtask …`; never part of what ships. Read [`steps::Steps`], which runs and
 //! times the parts of a chore, and [`reqs::Map`], the requirement map.
 
+#[cfg(feature = "bench")]
+mod bench;
 mod chores;
 mod reqs;
 mod sources;
@@ -45,8 +47,18 @@ enum Chore {
         #[arg(long)]
         write: bool,
     },
+    /// Measure against baselines of the same run: a table of ratios, and target/bench.json
+    Bench {
+        /// Fewer samples, for a first look
+        #[arg(long)]
+        quick: bool,
+    },
     /// Install what the tests need and is missing
     Setup,
+    /// What the release build of this program does for `bench`
+    #[cfg(feature = "bench")]
+    #[command(hide = true, subcommand)]
+    BenchPart(bench::Part),
 }
 
 fn main() -> Result<()> {
@@ -56,6 +68,9 @@ fn main() -> Result<()> {
         Chore::E2e { filter } => chores::e2e(&root, filter.as_deref()),
         Chore::Sim { seeds, seed } => chores::sim(&root, seeds, seed),
         Chore::Reqs { write } => chores::reqs(&root, write),
+        Chore::Bench { quick } => chores::bench(&root, quick),
         Chore::Setup => tools::ensure(&root, &tools::Need::ALL),
+        #[cfg(feature = "bench")]
+        Chore::BenchPart(part) => bench::run(&root, part),
     }
 }

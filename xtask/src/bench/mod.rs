@@ -1,0 +1,64 @@
+//! Measurements: each figure beside a baseline measured in the same run, as a table of ratios and as JSON. Nothing
+//! here is asserted; a shared machine is no judge. Read [`report::Report`] and [`world::World`].
+
+mod baseline;
+mod daemon;
+mod hook;
+mod http;
+mod idle;
+mod report;
+mod samples;
+mod world;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::steps::target_dir;
+use report::Report;
+use world::World;
+
+/// Bytes of one event's body in every baseline and of one ask's input.
+const BODY: usize = 600;
+
+/// Requesters that ask at once.
+const REQUESTERS: usize = 128;
+
+/// What the release build of this program is called with.
+#[derive(Subcommand)]
+pub(crate) enum Part {
+    /// Measure everything and write the report
+    Run {
+        /// Fewer samples, for a first look
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Child: sends every message back
+    Echo { socket: String },
+    /// Child: raises asks and waits for their outcomes
+    Requester { socket: String, requesters: usize, asks: usize },
+    /// Child: answers every ask that it sees
+    Answerer { socket: String, connections: usize },
+}
+
+/// Runs one part of the measurements.
+pub(crate) fn run(root: &Path, part: Part) -> Result<()> {
+    match part {
+        Part::Run { quick } => measure(root, quick),
+        Part::Echo { socket } => baseline::echo(&socket),
+        Part::Requester { socket, requesters, asks } => daemon::requester(&socket, requesters, asks),
+        Part::Answerer { socket, connections } => daemon::answerer(&socket, connections),
+    }
+}
+
+fn measure(root: &Path, quick: bool) -> Result<()> {
+    let world = World::new(root, quick)?;
+    let mut report = Report::new(quick);
+    hook::measure(&world, &mut report);
+    daemon::measure_round_trip(&world, &mut report);
+    daemon::measure_crowd(&world, &mut report);
+    idle::measure(&world, &mut report);
+    report.print();
+    report.write(&target_dir(root).join("bench.json"))
+}
