@@ -1,1 +1,23 @@
+//! Blocking client of the askd daemon: finds it, starts it, speaks its HTTP; it never decides an ask by itself.
+//!
+//! Read [`Places`] (where everything lies) and [`Asker`] (raise an ask, get its outcome) first.
+//! Built on std, serde_json and rustix only: the hook path links it and must start in a millisecond.
 
+mod answers;
+mod asker;
+mod body;
+pub mod daemon;
+mod error;
+mod events;
+mod guard;
+mod head;
+mod http;
+mod places;
+
+pub use answers::Answers;
+pub use asker::{Asker, JustWait, Wake, Watch, random_hex};
+pub use error::{CallError, HttpError, Unavailable, UnsafePlace};
+pub use events::{Event, Events};
+pub use guard::{check_directory, check_socket, make_private_directory};
+pub use http::{Connection, Reply};
+pub use places::{Places, PlacesError};

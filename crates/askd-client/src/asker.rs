@@ -1,0 +1,274 @@
+//! Raises an ask and stays with it until there is an outcome, whatever breaks in between.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use askd_wire::{Ask, AskState, Code, RaiseAsk, Raised, WithdrawAsk};
+use rustix::event::PollFlags;
+
+use crate::daemon::{self, Door, START_PATIENCE};
+use crate::error::{CallError, HttpError, Unavailable};
+use crate::http::{Connection, poll_one};
+use crate::places::Places;
+
+/// Longest single wait that is asked of the daemon; a longer one is made of several.
+const HOLD: Duration = Duration::from_secs(600);
+/// How much later than asked for a reply may come before the daemon counts as hung.
+const SLACK: Duration = Duration::from_secs(20);
+/// For sending a request, and for the rest of a reply that has begun.
+const TRANSFER: Duration = Duration::from_secs(30);
+/// For what is told after the outcome.
+const TELL: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How often in a row a daemon that does not take an ask (disk full, internal error) is asked again.
+const MOST_REFUSALS: u32 = 5;
+
+/// What a [`Watch`] saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The socket has something to read, or was closed.
+    Readable,
+    /// `until` passed.
+    TimedOut,
+    /// Nobody wants the outcome any more.
+    Stop,
+}
+
+/// Waits for the daemon, and for whatever else could end the wait.
+pub trait Watch {
+    /// Blocks until the socket (when there is one) is readable, `until` passed, or the wait is pointless.
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake>;
+}
+
+/// Waits for the daemon and nothing else.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JustWait;
+
+impl Watch for JustWait {
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
+        match socket {
+            Some(socket) => Ok(match poll_one(socket, PollFlags::IN, Some(until))? {
+                Some(_) => Wake::Readable,
+                None => Wake::TimedOut,
+            }),
+            None => {
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                Ok(Wake::TimedOut)
+            }
+        }
+    }
+}
+
+/// A requester: one identity (a token of 128 random bits), one ask at a time.
+#[derive(Debug)]
+pub struct Asker {
+    places: Places,
+    exe: Option<PathBuf>,
+    token: String,
+    connection: Option<Connection>,
+}
+
+/// Why one exchange brought no reply that counts.
+enum Fault {
+    /// It may work the next time.
+    Lost(Unavailable),
+    /// The daemon is there and did not take it; it may later.
+    NotTaken(Unavailable),
+    Final(Unavailable),
+}
+
+impl Asker {
+    /// Connects, starting the daemon when none runs and this program is askd itself.
+    pub fn connect(places: Places) -> Result<Self, Unavailable> {
+        let exe = daemon::own_exe().filter(|exe| exe.file_stem().is_some_and(|name| name == "askd"));
+        let mut asker = Self::new(places, exe)?;
+        asker.connection = Some(asker.open(Instant::now() + START_PATIENCE)?);
+        Ok(asker)
+    }
+
+    /// Connects when it first needs to. `exe`: the askd program that may be started as the daemon; `None`: none.
+    pub fn new(places: Places, exe: Option<PathBuf>) -> Result<Self, Unavailable> {
+        let token = random_hex().map_err(|error| Unavailable::Fault(format!("no random bits: {error}")))?;
+        Ok(Self { places, exe, token, connection: None })
+    }
+
+    /// The requester's token; whoever holds it owns the asks.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Raises the ask and blocks until it is settled or handed back to the agent's own prompt (the ask is open then, and
+    /// its requester link is `handed_back`). Reconnects and re-attaches with the same key and token.
+    /// After `gives_up_secs`: [`Unavailable::GaveUp`], and the ask stays open until it is withdrawn.
+    pub fn ask(&mut self, raise: &RaiseAsk) -> Result<Ask, Unavailable> {
+        self.ask_watched(raise, &mut JustWait)
+    }
+
+    /// The same, waiting by `watch`. When that says stop, the connection is closed, by which the daemon knows.
+    pub fn ask_watched(&mut self, raise: &RaiseAsk, watch: &mut dyn Watch) -> Result<Ask, Unavailable> {
+        let body = serde_json::to_vec(raise).map_err(CallError::Encode)?;
+        let give_up =
+            raise.gives_up_secs.and_then(|secs| Instant::now().checked_add(Duration::from_secs(secs)));
+        let mut known: Option<Box<Ask>> = None;
+        let mut pause = FIRST_PAUSE;
+        let mut refusals = 0;
+        loop {
+            let hold = match give_up {
+                Some(give_up) => HOLD.min(give_up.saturating_duration_since(Instant::now())),
+                None => HOLD,
+            };
+            if hold < Duration::from_secs(1) {
+                return Err(Unavailable::GaveUp(known));
+            }
+            let began = Instant::now();
+            match self.exchange(&body, hold, watch) {
+                Ok(raised) if raised.released => return Err(Unavailable::Released),
+                Ok(raised) if is_over(&raised.ask) => return Ok(raised.ask),
+                Ok(raised) => {
+                    known = Some(Box::new(raised.ask));
+                    refusals = 0;
+                    // A daemon that does not hold the request must not be asked in a tight loop.
+                    if began.elapsed() >= Duration::from_millis(500) {
+                        pause = FIRST_PAUSE;
+                        continue;
+                    }
+                }
+                Err(Fault::Final(why)) => return Err(why),
+                Err(Fault::Lost(why)) => {
+                    self.connection = None;
+                    let startless = matches!(why, Unavailable::NotRunning(_) | Unavailable::CannotStart(_));
+                    if known.is_none() && startless {
+                        return Err(why);
+                    }
+                    if began.elapsed() >= LONGEST_PAUSE {
+                        pause = FIRST_PAUSE;
+                    }
+                }
+                Err(Fault::NotTaken(why)) => {
+                    refusals += 1;
+                    if known.is_none() && refusals >= MOST_REFUSALS {
+                        return Err(why);
+                    }
+                }
+            }
+            let until = Instant::now() + pause;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            match watch.wait(None, give_up.map_or(until, |give_up| until.min(give_up))) {
+                Ok(Wake::Stop) => {
+                    self.connection = None;
+                    return Err(Unavailable::Abandoned);
+                }
+                Ok(_) => {}
+                Err(error) => return Err(Unavailable::Fault(format!("waiting: {error}"))),
+            }
+        }
+    }
+
+    /// The outcome was given to the agent: it was printed, or its line was written.
+    pub fn handed(&mut self, id: &str) -> Result<(), Unavailable> {
+        self.tell(id, "handed", None, TELL)
+    }
+
+    /// The agent did what the outcome said.
+    pub fn confirmed(&mut self, id: &str) -> Result<(), Unavailable> {
+        self.tell(id, "confirmed", None, TELL)
+    }
+
+    /// Withdraws an ask of this requester, with one of the causes of [`WithdrawAsk`].
+    pub fn withdraw(&mut self, id: &str, cause: &str) -> Result<(), Unavailable> {
+        let body = serde_json::to_vec(&WithdrawAsk { cause: cause.to_owned() }).map_err(CallError::Encode)?;
+        self.tell(id, "withdraw", Some(&body), TELL)
+    }
+
+    /// `POST /v1/asks/{id}/{what}` within `patience`, once more on a new connection when the kept one was stale.
+    pub fn tell(
+        &mut self,
+        id: &str,
+        what: &str,
+        body: Option<&[u8]>,
+        patience: Duration,
+    ) -> Result<(), Unavailable> {
+        let deadline = Instant::now() + patience;
+        let target = format!("/v1/asks/{id}/{what}");
+        loop {
+            let (mut connection, kept) = match self.connection.take() {
+                Some(connection) if connection.is_reusable() => (connection, true),
+                _ => (self.open(deadline)?, false),
+            };
+            connection.set_deadline(Some(deadline));
+            match connection.request("POST", &target, body) {
+                Ok(reply) => {
+                    self.connection = Some(connection);
+                    reply.into_success()?;
+                    return Ok(());
+                }
+                Err(HttpError::TimedOut) => return Err(CallError::from(HttpError::TimedOut).into()),
+                Err(_) if kept => {}
+                Err(error) => return Err(CallError::from(error).into()),
+            }
+        }
+    }
+
+    fn open(&self, deadline: Instant) -> Result<Connection, Unavailable> {
+        let mut connection =
+            daemon::connect_or_start(&self.places, Door::Ask, self.exe.as_deref(), deadline)?;
+        connection.set_token(Some(self.token.clone()));
+        Ok(connection)
+    }
+
+    fn exchange(&mut self, body: &[u8], hold: Duration, watch: &mut dyn Watch) -> Result<Raised, Fault> {
+        let mut connection = match self.connection.take() {
+            Some(connection) if connection.is_reusable() => connection,
+            _ => self.open(Instant::now() + START_PATIENCE).map_err(|why| match why {
+                Unavailable::Stopped | Unavailable::Unsafe(_) => Fault::Final(why),
+                _ => Fault::Lost(why),
+            })?,
+        };
+        let lost = |error: HttpError| Fault::Lost(CallError::from(error).into());
+        connection.set_timeout(TRANSFER);
+        let target = format!("/v1/asks?wait={}", hold.as_secs());
+        connection.send("POST", &target, Some(body)).map_err(lost)?;
+        match watch.wait(Some(connection.as_fd()), Instant::now() + hold + SLACK) {
+            Ok(Wake::Readable) => {}
+            Ok(Wake::TimedOut) => return Err(lost(HttpError::TimedOut)),
+            Ok(Wake::Stop) => return Err(Fault::Final(Unavailable::Abandoned)),
+            Err(error) => return Err(Fault::Final(Unavailable::Fault(format!("waiting: {error}")))),
+        }
+        connection.set_timeout(TRANSFER);
+        let reply = connection.receive().map_err(lost)?;
+        self.connection = Some(connection);
+        reply.into_typed().map_err(|error| match error {
+            CallError::Refused(ref problem) if problem.code == Code::NotRecorded => {
+                Fault::NotTaken(error.into())
+            }
+            CallError::Unexpected { .. } => Fault::NotTaken(error.into()),
+            CallError::Http(error) => lost(error),
+            error => Fault::Final(error.into()),
+        })
+    }
+
+    /// The askd program that this requester may start.
+    pub fn exe(&self) -> Option<&Path> {
+        self.exe.as_deref()
+    }
+}
+
+/// Settled, or open only for the agent's own prompt.
+fn is_over(ask: &Ask) -> bool {
+    ask.state == AskState::Settled || ask.requester.link == "handed_back"
+}
+
+/// 128 random bits as 32 hexadecimal digits: a token, or a key for a call that has no id of its own.
+pub fn random_hex() -> Result<String, getrandom::Error> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits)?;
+    Ok(bits.iter().fold(String::with_capacity(32), |mut hex, byte| {
+        for digit in [byte >> 4, byte & 15] {
+            hex.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
+        }
+        hex
+    }))
+}
