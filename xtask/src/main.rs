@@ -9,6 +9,8 @@ mod sources;
 mod steps;
 mod tools;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -61,7 +63,17 @@ enum Chore {
     BenchPart(bench::Part),
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let root = steps::workspace_root()?;
     match Cli::parse().chore {
         Chore::Test { fast } => chores::test(&root, fast),

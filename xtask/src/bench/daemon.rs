@@ -18,13 +18,15 @@ use super::samples::Samples;
 use super::world::World;
 use super::{BODY, REQUESTERS};
 
-const ROUND_TRIP: &str = "ask → answer on another connection → requester has it, durable";
-const CROWD: &str = "128 requesters at once over HTTP, each ask and answer durable";
+/// Ask → answer on another connection → requester has it, durable.
+const ROUND_TRIP: &str = "durable round trip, ask to outcome";
+/// Each ask and each answer is durable.
+const CROWD: &str = "128 requesters at once, over HTTP";
 
 /// One requester, one answerer, against two commits and three socket round trips.
 pub(crate) fn measure_round_trip(world: &World, report: &mut Report) {
     if let Err(error) = round_trip(world, report) {
-        report.absent(ROUND_TRIP, &format!("{error:#}"));
+        report.failed(ROUND_TRIP, &error);
     }
 }
 
@@ -55,7 +57,7 @@ fn round_trip(world: &World, report: &mut Report) -> Result<()> {
 /// Many requesters, against the raw group commit of as many events.
 pub(crate) fn measure_crowd(world: &World, report: &mut Report) {
     if let Err(error) = crowd(world, report) {
-        report.absent(CROWD, &format!("{error:#}"));
+        report.failed(CROWD, &error);
     }
 }
 

@@ -16,12 +16,13 @@ use super::report::{Report, Target, micros};
 use super::samples::Samples;
 use super::world::World;
 
-const HOOK: &str = "hook program, spawn → connect → outcome known at once → exit";
+/// Spawn → connect → outcome known at once → exit.
+const HOOK: &str = "hook program, spawn to exit";
 
 /// The hook of the default build, and of the static one where it was built.
 pub(crate) fn measure(world: &World, report: &mut Report) {
     if let Err(error) = against_true(world, report) {
-        report.absent(HOOK, &format!("{error:#}"));
+        report.failed(HOOK, &error);
     }
 }
 

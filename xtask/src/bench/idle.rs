@@ -22,7 +22,7 @@ const WINDOWS: usize = 4;
 /// Wake-ups of all threads in a while, and memory.
 pub(crate) fn measure(world: &World, report: &mut Report) {
     if let Err(error) = idle(world, report) {
-        report.absent(WAKE_UPS, &format!("{error:#}"));
+        report.failed(WAKE_UPS, &error);
     }
 }
 

@@ -12,7 +12,7 @@ mod world;
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Subcommand;
 
 use crate::steps::target_dir;
@@ -60,5 +60,9 @@ fn measure(root: &Path, quick: bool) -> Result<()> {
     daemon::measure_crowd(&world, &mut report);
     idle::measure(&world, &mut report);
     report.print();
-    report.write(&target_dir(root).join("bench.json"))
+    report.write(&target_dir(root).join("bench.json"))?;
+    match report.failures() {
+        0 => Ok(()),
+        failures => bail!("{failures} measurements failed"),
+    }
 }

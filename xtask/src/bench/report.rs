@@ -27,6 +27,7 @@ struct Row {
 /// Everything that was measured.
 pub(crate) struct Report {
     quick: bool,
+    failures: usize,
     rows: Vec<Row>,
     absent: Vec<(String, String)>,
     samples: Map<String, Value>,
@@ -34,7 +35,7 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(quick: bool) -> Self {
-        Self { quick, rows: Vec::new(), absent: Vec::new(), samples: Map::new() }
+        Self { quick, failures: 0, rows: Vec::new(), absent: Vec::new(), samples: Map::new() }
     }
 
     /// A row of the table: `ratio` is measured over baseline, in whatever unit both have.
@@ -43,7 +44,18 @@ impl Report {
         self.rows.push(Row { what: what.to_owned(), measured, baseline, ratio, target });
     }
 
-    /// A row that could not be measured, with the reason.
+    /// A row whose measurement failed: the report is written all the same, and the run fails.
+    pub(crate) fn failed(&mut self, what: &str, error: &anyhow::Error) {
+        self.failures += 1;
+        self.absent(what, &format!("{error:#}"));
+    }
+
+    /// How many measurements failed.
+    pub(crate) fn failures(&self) -> usize {
+        self.failures
+    }
+
+    /// A row that cannot be measured on this machine, with the reason.
     pub(crate) fn absent(&mut self, what: &str, why: &str) {
         println!("{what}: not measured, {why}");
         self.absent.push((what.to_owned(), why.to_owned()));
