@@ -42,7 +42,7 @@ pub enum Command {
     LinkClosed {
         link: LinkId,
     },
-    Observe(Observe),
+    Observe(Box<Observe>),
     AttachSurface {
         surface: SurfaceId,
         info: SurfaceInfo,

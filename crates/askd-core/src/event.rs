@@ -80,10 +80,6 @@ pub enum Event {
     DeliveryExpired {
         why: String,
     },
-    /// The call that this ask is about became known after it was raised.
-    Linked {
-        call: String,
-    },
     /// An agent tried to answer an ask itself.
     SelfAnswerRefused {
         surface: String,
@@ -155,7 +151,6 @@ impl Event {
             Self::DeliveryRefused { .. } => "delivery_refused",
             Self::Voided { .. } => "voided",
             Self::DeliveryExpired { .. } => "delivery_expired",
-            Self::Linked { .. } => "linked",
             Self::SelfAnswerRefused { .. } => "self_answer_refused",
             Self::SessionStarted { .. } => "session_started",
             Self::SessionEnded { .. } => "session_ended",
@@ -230,6 +225,10 @@ pub enum Note {
     SpawnUsed {
         session: SessionKey,
         call: String,
+    },
+    /// Nothing more will be seen of the calls of these asks.
+    TurnOver {
+        asks: Vec<AskId>,
     },
     SurfaceAttached {
         surface: SurfaceId,

@@ -22,7 +22,7 @@ pub type Now = Stamp;
 
 impl Stamp {
     /// Milliseconds from `self` to `now`; never negative. Wall time counts only across boots.
-    pub fn elapsed(&self, now: Now) -> u64 {
+    pub fn elapsed(&self, now: Self) -> u64 {
         if self.boot == now.boot {
             now.boot_ms.saturating_sub(self.boot_ms)
         } else {
@@ -36,7 +36,7 @@ impl Stamp {
     }
 
     /// When a span of `ms` that began at `self` ends, on the boot clock of `now`.
-    pub fn due(&self, ms: u64, now: Now) -> u64 {
+    pub fn due(&self, ms: u64, now: Self) -> u64 {
         if self.boot == now.boot {
             self.boot_ms.saturating_add(ms)
         } else {

@@ -1,3 +1,355 @@
-pub struct State;
-pub struct AskState;
-pub struct Handled;
+//! The working state: everything that is not finished, folded from changes.
+
+mod answer;
+mod apply;
+mod delivery;
+mod dispatch;
+mod observe;
+mod policy;
+mod raise;
+mod session;
+mod timeout;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::ask::{Ask, Decision};
+use crate::event::{Change, Event, LateAnswer, Note, Record, SurfaceInfo};
+use crate::handle::Handle;
+use crate::id::{AskId, Instance, LinkId, SessionKey, StreamId, SurfaceId, TokenHash};
+use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind};
+use crate::refusal::Refusal;
+use crate::settings::Settings;
+use crate::time::{Now, Stamp};
+
+pub use session::Session;
+pub use timeout::Due;
+
+/// Open asks, unfinished deliveries, live sessions and attached surfaces. Finished asks are evicted and read back from
+/// the journal when somebody names them.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub settings: Settings,
+    asks: BTreeMap<AskId, AskState>,
+    by_key: BTreeMap<(TokenHash, String), AskId>,
+    handles: BTreeMap<Handle, AskId>,
+    /// Handles that the journal said are taken by asks that are not in memory.
+    handles_elsewhere: BTreeSet<Handle>,
+    sessions: BTreeMap<SessionKey, Session>,
+    surfaces: BTreeMap<SurfaceId, SurfaceInfo>,
+    links: BTreeMap<LinkId, BTreeSet<AskId>>,
+    loosenings: BTreeSet<(String, String)>,
+    /// Asks that hold an answer which a repeated call may use.
+    late: BTreeSet<AskId>,
+    timers: timeout::Timers,
+    /// Asks that changed since the last sweep.
+    touched: BTreeSet<AskId>,
+}
+
+/// What [`State::handle`] gives back: the changes to journal and apply, and the answer to whoever sent the command.
+/// A refusal may come with changes (a late answer that is kept).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Handled {
+    pub changes: Vec<Change>,
+    pub reply: Result<crate::command::Reply, Refusal>,
+}
+
+/// An ask with everything that happened to it.
+#[derive(Debug, Clone)]
+pub struct AskState {
+    pub ask: Arc<Ask>,
+    /// Set once, by the one transition out of `open`.
+    pub outcome: Option<Outcome>,
+    pub delivery: Delivery,
+    pub link: Link,
+    /// When the requester was lost for a transient cause without having got an outcome.
+    pub lost_at: Option<Stamp>,
+    pub late: Late,
+    /// Names of surfaces that showed it.
+    pub shown: Vec<String>,
+    /// Nothing more will be seen of its call.
+    turn_over: bool,
+    /// Read back from the journal after it was finished.
+    recalled: bool,
+    dues: Vec<(u64, Due)>,
+}
+
+/// The requester's link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    Attached(LinkId),
+    /// The ask stays open this long after `since`.
+    Detached {
+        since: Stamp,
+        grace_ms: u64,
+    },
+    /// Only the agent's own prompt can answer it.
+    HandedBack {
+        at: String,
+        why: String,
+    },
+}
+
+/// Whether an answer is kept for the same call asking again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Late {
+    None,
+    Recorded(LateAnswer),
+    Used(AskId),
+    /// Taken back, cancelled, or its span is over.
+    Over,
+}
+
+impl AskState {
+    pub fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    pub fn is_handed_back(&self) -> bool {
+        matches!(self.link, Link::HandedBack { .. })
+    }
+
+    pub fn is_attached(&self) -> bool {
+        matches!(self.link, Link::Attached(_))
+    }
+
+    pub fn session(&self) -> &SessionKey {
+        &self.ask.lineage.session
+    }
+
+    /// The agent's call that this ask is about, where it is known.
+    pub fn call(&self) -> Option<&str> {
+        self.ask.lineage.call.as_deref()
+    }
+
+    /// An undelivered allow: a cancel voids it.
+    fn is_undelivered_allow(&self) -> bool {
+        self.delivery == Delivery::Pending
+            && self.outcome.as_ref().is_some_and(|o| o.kind == OutcomeKind::Allowed)
+    }
+
+    /// The answer that a repeated call may use: one that came late, or one that never reached the requester.
+    pub(crate) fn kept_answer(&self) -> Option<LateAnswer> {
+        let lost_at = self.lost_at?;
+        match &self.late {
+            Late::Recorded(answer) => Some(answer.clone()),
+            Late::Used(_) | Late::Over => None,
+            Late::None => {
+                let outcome = self.outcome.as_ref()?;
+                // A hook may have printed its decision before it was lost; only its call can tell.
+                if self.ask.requester.kind == crate::ask::RequesterKind::Hook && self.call().is_none() {
+                    return None;
+                }
+                let once = match (&outcome.option, outcome.kind) {
+                    (_, OutcomeKind::Denied) => true,
+                    (Some(option), OutcomeKind::Allowed) => self
+                        .ask
+                        .options
+                        .iter()
+                        .any(|c| c.id == *option && c.kind == crate::ask::ChoiceKind::AllowOnce),
+                    (_, OutcomeKind::Allowed | OutcomeKind::Withdrawn) => false,
+                };
+                (self.delivery == Delivery::Expired && outcome.cause == Cause::Person && once).then(|| {
+                    LateAnswer {
+                        decision: if outcome.kind == OutcomeKind::Allowed {
+                            Decision::Allow
+                        } else {
+                            Decision::Deny
+                        },
+                        source: outcome.source.unwrap_or(crate::outcome::Source::Direct),
+                        surface: outcome.surface.clone().unwrap_or_default(),
+                        by: outcome.by.clone(),
+                        message: outcome.message.clone(),
+                        stop: outcome.stop,
+                        lost_at,
+                        for_ms: 0,
+                    }
+                })
+            }
+        }
+    }
+
+    /// Nothing is left to do: it may leave memory.
+    pub fn is_finished(&self) -> bool {
+        if self.is_open() || self.recalled {
+            return !self.is_open();
+        }
+        if self.lost_at.is_some() && matches!(self.late, Late::None | Late::Recorded(_)) {
+            return false;
+        }
+        match self.delivery {
+            Delivery::Pending => false,
+            // Without a call to watch, nothing more can be learned once the requester has let go.
+            Delivery::Handed => self.turn_over || (self.call().is_none() && !self.is_attached()),
+            Delivery::None
+            | Delivery::Confirmed
+            | Delivery::Refused
+            | Delivery::Overtaken
+            | Delivery::Voided
+            | Delivery::Expired => true,
+        }
+    }
+}
+
+impl State {
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    pub fn ask(&self, id: AskId) -> Option<&AskState> {
+        self.asks.get(&id)
+    }
+
+    /// All asks in memory, oldest first.
+    pub fn asks(&self) -> impl Iterator<Item = (AskId, &AskState)> {
+        self.asks.iter().map(|(id, ask)| (*id, ask))
+    }
+
+    /// All open asks, oldest first.
+    pub fn open(&self) -> impl Iterator<Item = (AskId, &AskState)> {
+        self.asks().filter(|(_, ask)| ask.is_open())
+    }
+
+    pub fn by_handle(&self, handle: &Handle) -> Option<AskId> {
+        self.handles.get(handle).copied()
+    }
+
+    pub fn by_key(&self, token: TokenHash, key: &str) -> Option<AskId> {
+        self.by_key.get(&(token, key.to_owned())).copied()
+    }
+
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values()
+    }
+
+    pub fn session(&self, key: &SessionKey) -> Option<&Session> {
+        self.sessions.get(key)
+    }
+
+    /// Number of open asks of a session.
+    pub fn waiting(&self, key: &SessionKey) -> u32 {
+        self.sessions.get(key).map_or(0, |s| s.waiting)
+    }
+
+    pub fn surfaces(&self) -> impl Iterator<Item = (&SurfaceId, &SurfaceInfo)> {
+        self.surfaces.iter()
+    }
+
+    /// Agent processes that live sessions or unfinished asks belong to.
+    pub fn instances(&self) -> BTreeSet<Instance> {
+        let of_sessions = self.sessions.values().filter(|s| !s.ended).filter_map(|s| s.info.instance.clone());
+        let of_asks = self.asks.values().filter_map(|a| a.ask.requester.instance.clone());
+        of_sessions.chain(of_asks).collect()
+    }
+
+    pub fn loosenings(&self) -> &BTreeSet<(String, String)> {
+        &self.loosenings
+    }
+
+    /// The top of a session's chain of parents, as far as it is known now.
+    pub fn root_of(&self, key: &SessionKey) -> SessionKey {
+        let mut at = key;
+        // Bounded, so that a loop in what agents tell ends.
+        for _ in 0..=self.sessions.len() {
+            match self.sessions.get(at).and_then(|s| s.info.parent.as_ref()) {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        at.clone()
+    }
+
+    /// A surface is attached that shows asks of this root, or a remote one is configured.
+    pub fn is_reachable(&self, root: &SessionKey) -> bool {
+        self.settings.remotes > 0 || self.surfaces.values().any(|s| s.scope.covers(root))
+    }
+
+    /// The journal holds this handle for an ask that is not in memory.
+    pub fn handle_is_taken(&mut self, handle: Handle) {
+        self.handles_elsewhere.insert(handle);
+    }
+
+    /// Folds a stream that the journal keeps. Links do not survive a restart: whoever waited has to come back.
+    pub fn load<'a>(
+        &mut self,
+        stream: &StreamId,
+        events: impl IntoIterator<Item = (&'a Event, Stamp)>,
+        closed: bool,
+        now: Now,
+    ) {
+        for (event, at) in events {
+            self.apply(&Change::Record(Record { stream: stream.clone(), at, event: event.clone() }), now);
+        }
+        if let StreamId::Ask(id) = stream {
+            let restart_grace = self.settings.restart_grace_ms;
+            if let Some(ask) = self.asks.get_mut(id) {
+                ask.recalled = closed;
+                if !closed && !ask.is_handed_back() {
+                    let grace_ms = ask.ask.requester.grace_ms.max(restart_grace);
+                    ask.link = Link::Detached { since: now, grace_ms };
+                }
+            }
+            self.index(*id, now);
+        }
+    }
+
+    /// Forgets an ask so that it can be loaded again after a failed commit; its link is kept for [`State::relink`].
+    pub fn forget(&mut self, id: AskId) -> Option<LinkId> {
+        let link = match self.asks.get(&id)?.link {
+            Link::Attached(link) => Some(link),
+            Link::Detached { .. } | Link::HandedBack { .. } => None,
+        };
+        self.remove(id);
+        link
+    }
+
+    /// Gives a reloaded ask the link that it had.
+    pub fn relink(&mut self, id: AskId, link: LinkId, now: Now) {
+        self.apply(&Change::Note(Note::Attached { ask: id, link }), now);
+    }
+
+    /// Forgets a session, to load it again after a failed commit.
+    pub fn forget_session(&mut self, key: &SessionKey) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.reset();
+        }
+    }
+
+    /// Takes finished asks out of memory and returns them as they were.
+    pub fn sweep(&mut self) -> Vec<(AskId, AskState)> {
+        let touched = std::mem::take(&mut self.touched);
+        let mut finished = Vec::new();
+        for id in touched {
+            if self.asks.get(&id).is_some_and(AskState::is_finished)
+                && let Some(ask) = self.remove(id)
+            {
+                finished.push((id, ask));
+            }
+        }
+        finished
+    }
+
+    fn remove(&mut self, id: AskId) -> Option<AskState> {
+        let ask = self.asks.remove(&id)?;
+        self.timers.clear(id, &ask.dues);
+        self.late.remove(&id);
+        if self.handles.get(&ask.ask.handle) == Some(&id) {
+            self.handles.remove(&ask.ask.handle);
+            self.handles_elsewhere.insert(ask.ask.handle.clone());
+        }
+        let key = (ask.ask.requester.token, ask.ask.key.clone());
+        if self.by_key.get(&key) == Some(&id) {
+            self.by_key.remove(&key);
+        }
+        if let Some(session) = self.sessions.get_mut(ask.session()) {
+            session.asks.remove(&id);
+            if ask.is_open() {
+                session.waiting = session.waiting.saturating_sub(1);
+            }
+        }
+        for asks in self.links.values_mut() {
+            asks.remove(&id);
+        }
+        Some(ask)
+    }
+}

@@ -1,0 +1,236 @@
+//! `apply` is total: every change has an effect or none, never an error.
+
+use std::sync::Arc;
+
+use crate::ask::Ask;
+use crate::event::{Change, Event, Note, Record};
+use crate::id::{AskId, LinkId, StreamId};
+use crate::outcome::{Cause, Delivery, Outcome};
+use crate::time::{Now, Stamp};
+
+use super::session::{Child, Session};
+use super::{AskState, Late, Link, State};
+
+impl State {
+    /// Takes one change into the state.
+    pub fn apply(&mut self, change: &Change, now: Now) {
+        match change {
+            Change::Record(record) => self.apply_record(record, now),
+            Change::Note(note) => self.apply_note(note, now),
+        }
+    }
+
+    fn apply_record(&mut self, record: &Record, now: Now) {
+        match &record.stream {
+            StreamId::Ask(id) => {
+                self.apply_to_ask(*id, &record.event, record.at);
+                self.index(*id, now);
+                self.touched.insert(*id);
+            }
+            StreamId::Session(key) => match &record.event {
+                Event::SessionStarted { session } => match self.sessions.get_mut(key) {
+                    Some(known) => {
+                        known.info = (**session).clone();
+                        known.ended = false;
+                        known.ended_at = None;
+                    }
+                    None => {
+                        self.sessions.insert(key.clone(), Session::new((**session).clone(), record.at));
+                    }
+                },
+                Event::SessionEnded { .. } => {
+                    if let Some(session) = self.sessions.get_mut(key) {
+                        session.ended = true;
+                        session.ended_at = Some(record.at);
+                        let asks: Vec<_> = session.asks.iter().copied().collect();
+                        self.turn_over(asks);
+                    }
+                }
+                Event::SubagentStarted { subagent, background } => {
+                    if let Some(session) = self.sessions.get_mut(key) {
+                        session.subagents.insert(
+                            subagent.work_id.clone(),
+                            Child { subagent: subagent.clone(), background: *background, ended: false },
+                        );
+                    }
+                }
+                Event::SubagentEnded { work_id } => {
+                    if let Some(child) = self.sessions.get_mut(key).and_then(|s| s.subagents.get_mut(work_id))
+                    {
+                        child.ended = true;
+                    }
+                }
+                _ => {}
+            },
+            StreamId::Daemon(_) => match &record.event {
+                Event::LooseningAccepted { key, value, .. } => {
+                    self.loosenings.insert((key.clone(), value.clone()));
+                }
+                Event::LooseningDropped { key, value } => {
+                    self.loosenings.remove(&(key.clone(), value.clone()));
+                }
+                _ => {}
+            },
+            StreamId::Surface(_) => {}
+        }
+    }
+
+    fn apply_to_ask(&mut self, id: AskId, event: &Event, at: Stamp) {
+        if let Event::Asked { ask } = event {
+            self.insert(Arc::new((**ask).clone()));
+            return;
+        }
+        let Some(state) = self.asks.get_mut(&id) else { return };
+        match event {
+            Event::Settled { outcome } | Event::Withdrawn { outcome } if state.outcome.is_none() => {
+                settle(state, outcome.clone());
+                let key = state.session().clone();
+                if let Some(session) = self.sessions.get_mut(&key) {
+                    session.waiting = session.waiting.saturating_sub(1);
+                }
+            }
+            Event::Shown { surface } if !state.shown.contains(surface) => {
+                state.shown.push(surface.clone());
+            }
+            Event::LateRecorded { answer } => state.late = Late::Recorded(answer.clone()),
+            Event::LateUsed { by } => state.late = Late::Used(*by),
+            Event::LateRevoked { .. } => state.late = Late::Over,
+            Event::Detached => {
+                let grace_ms = state.ask.requester.grace_ms;
+                state.link = Link::Detached { since: at, grace_ms };
+            }
+            Event::HandedBack { at, why } => {
+                state.link = Link::HandedBack { at: at.clone(), why: why.clone() };
+            }
+            Event::Handed => state.delivery = Delivery::Handed,
+            Event::Confirmed => {
+                state.delivery = Delivery::Confirmed;
+                // It did reach the agent, so no repeated call may use it.
+                state.late = Late::Over;
+            }
+            Event::Overtaken { .. } => {
+                state.delivery = Delivery::Overtaken;
+                state.late = Late::Over;
+            }
+            Event::DeliveryRefused { .. } => state.delivery = Delivery::Refused,
+            Event::Voided { .. } => {
+                state.delivery = Delivery::Voided;
+                state.late = Late::Over;
+            }
+            Event::DeliveryExpired { .. } => {
+                state.delivery = Delivery::Expired;
+                state.lost_at = Some(at);
+            }
+            // `reattached` is for the log: the link itself is a note.
+            _ => {}
+        }
+    }
+
+    fn insert(&mut self, ask: Arc<Ask>) {
+        let (id, key) = (ask.id, ask.lineage.session.clone());
+        self.by_key.insert((ask.requester.token, ask.key.clone()), id);
+        self.handles.insert(ask.handle.clone(), id);
+        if let Some(session) = self.sessions.get_mut(&key) {
+            session.waiting += u32::from(session.asks.insert(id));
+        }
+        let state = AskState {
+            link: Link::Detached { since: ask.asked_at, grace_ms: ask.requester.grace_ms },
+            ask,
+            outcome: None,
+            delivery: Delivery::None,
+            lost_at: None,
+            late: Late::None,
+            shown: Vec::new(),
+            turn_over: false,
+            recalled: false,
+            dues: Vec::new(),
+        };
+        self.asks.insert(id, state);
+    }
+
+    fn apply_note(&mut self, note: &Note, now: Now) {
+        match note {
+            Note::Attached { ask, link } => self.attach(*ask, *link, now),
+            Note::LinkClosed { link } => {
+                for id in self.links.remove(link).unwrap_or_default() {
+                    if let Some(state) = self.asks.get_mut(&id)
+                        && state.link == Link::Attached(*link)
+                    {
+                        let grace_ms = state.ask.requester.grace_ms;
+                        state.link = Link::Detached { since: now, grace_ms };
+                    }
+                    self.index(id, now);
+                    self.touched.insert(id);
+                }
+            }
+            Note::CallStarted { session, call, info } => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.remember_call(call, info.clone());
+                }
+            }
+            Note::CallEnded { session, call } => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.forget_call(call);
+                }
+            }
+            Note::SpawnSeen { session, spawn } => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.remember_spawn(spawn.clone());
+                }
+            }
+            Note::SpawnUsed { session, call } => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.spawns.retain(|s| s.call != *call);
+                }
+            }
+            Note::TurnOver { asks } => self.turn_over(asks.iter().copied()),
+            Note::SurfaceAttached { surface, info } => {
+                self.surfaces.insert(surface.clone(), info.clone());
+            }
+            Note::SurfaceDetached { surface } => {
+                self.surfaces.remove(surface);
+            }
+            Note::RemotePolled { surface } => self.remote_polled(surface),
+            Note::Woke => self.hold_for_remotes(now),
+            Note::LateForgotten { ask } => {
+                if let Some(state) = self.asks.get_mut(ask) {
+                    state.late = Late::Over;
+                }
+                self.index(*ask, now);
+                self.touched.insert(*ask);
+            }
+        }
+    }
+
+    fn attach(&mut self, id: AskId, link: LinkId, now: Now) {
+        let Some(state) = self.asks.get_mut(&id) else { return };
+        if let Link::Attached(old) = state.link
+            && let Some(asks) = self.links.get_mut(&old)
+        {
+            asks.remove(&id);
+        }
+        if !state.is_handed_back() {
+            state.link = Link::Attached(link);
+        }
+        self.links.entry(link).or_default().insert(id);
+        self.index(id, now);
+        self.touched.insert(id);
+    }
+
+    fn turn_over(&mut self, asks: impl IntoIterator<Item = AskId>) {
+        for id in asks {
+            if let Some(state) = self.asks.get_mut(&id) {
+                state.turn_over = true;
+                self.touched.insert(id);
+            }
+        }
+    }
+}
+
+fn settle(state: &mut AskState, outcome: Outcome) {
+    state.delivery = if outcome.is_delivered() { Delivery::Pending } else { Delivery::None };
+    if outcome.cause == Cause::RequesterGone {
+        state.lost_at = Some(outcome.at);
+    }
+    state.outcome = Some(outcome);
+}

@@ -1,0 +1,331 @@
+//! Observations: lineage, correlation of calls with asks, and what the agent did without askd. Never a decision.
+
+use crate::ask::Subagent;
+use crate::command::{Observe, Seen};
+use crate::event::{Change, Event, Note, Record, SessionInfo, SpawnSeen};
+use crate::id::{AskId, Instance, SessionKey, StreamId};
+use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Source};
+use crate::refusal::Refusal;
+use crate::time::Now;
+
+use super::delivery::cancel;
+use super::timeout::{record, withdrawn};
+use super::{AskState, Handled, State};
+
+impl State {
+    pub(super) fn observe(&self, seen: &Observe, now: Now) -> Handled {
+        if let Err(wrong) = super::raise::session_key(&seen.session) {
+            return Handled::refused(Refusal::Malformed(wrong));
+        }
+        let key = &seen.session;
+        let mut changes = Vec::new();
+        if !matches!(seen.seen, Seen::SessionEnded) {
+            self.announce(seen, now, &mut changes);
+        }
+        match &seen.seen {
+            Seen::SessionStarted => {}
+            Seen::SessionEnded => self.session_ended(key, now, &mut changes),
+            Seen::SubagentStarted { work_id, kind, name, parent, call } => {
+                let told = Subagent {
+                    work_id: work_id.clone(),
+                    name: name.clone(),
+                    kind: kind.clone(),
+                    depth: None,
+                    parent: parent.clone(),
+                };
+                self.subagent_started(key, told, call.as_deref(), now, &mut changes);
+            }
+            Seen::SubagentEnded { work_id } => self.subagent_ended(key, work_id, now, &mut changes),
+            Seen::CallStarted { call, info, spawn } => {
+                changes.push(Change::Note(Note::CallStarted {
+                    session: key.clone(),
+                    call: call.clone(),
+                    info: info.clone(),
+                }));
+                if let Some(spawn) = spawn {
+                    changes
+                        .push(Change::Note(Note::SpawnSeen { session: key.clone(), spawn: spawn.clone() }));
+                }
+            }
+            Seen::CallEnded { call, .. } => {
+                self.own_prompt_answered(key, call, true, now, &mut changes);
+                changes.push(Change::Note(Note::CallEnded { session: key.clone(), call: call.clone() }));
+            }
+            Seen::OwnPromptAnswered { call, allowed } => {
+                self.own_prompt_answered(key, call, *allowed, now, &mut changes);
+            }
+            Seen::TurnCancelled { subagent } => {
+                for (id, ask) in self.within(key, subagent.as_deref()) {
+                    changes.extend(cancel(id, ask, Cause::Cancelled, None, now));
+                }
+                let event = Event::TurnCancelled { subagent: subagent.clone() };
+                changes.push(session_record(key, now, event));
+            }
+            Seen::TurnEnded { subagent } => {
+                self.turn_ended(key, subagent.as_deref(), now, &mut changes);
+            }
+        }
+        Handled::done(changes)
+    }
+
+    /// Makes sure that a session is known, with what is told of it now. Returns it as it will be.
+    pub(super) fn announce(&self, seen: &Observe, now: Now, changes: &mut Vec<Change>) -> SessionInfo {
+        let known = self.sessions.get(&seen.session);
+        let parent = seen.parent.clone().or_else(|| known.and_then(|s| s.info.parent.clone()));
+        let root = match &parent {
+            Some(parent) => self.root_of(parent),
+            None => seen.session.clone(),
+        };
+        let info = SessionInfo {
+            key: seen.session.clone(),
+            parent,
+            root,
+            title: seen.title.clone().or_else(|| known.and_then(|s| s.info.title.clone())),
+            // The first directory is the session's; a later `cd` does not rename it.
+            cwd: known.and_then(|s| s.info.cwd.clone()).or_else(|| seen.cwd.clone()),
+            instance: seen.instance.clone().or_else(|| known.and_then(|s| s.info.instance.clone())),
+            place: seen.place.clone().or_else(|| known.and_then(|s| s.info.place.clone())),
+        };
+        if known.is_none_or(|s| s.ended || s.info != info) {
+            let event = Event::SessionStarted { session: Box::new(info.clone()) };
+            changes.push(session_record(&seen.session, now, event));
+        }
+        info
+    }
+
+    fn subagent_started(
+        &self,
+        key: &SessionKey,
+        mut told: Subagent,
+        call: Option<&str>,
+        now: Now,
+        changes: &mut Vec<Change>,
+    ) {
+        let session = self.sessions.get(key);
+        let mut background = false;
+        if let Some(spawn) = session.and_then(|s| matching_spawn(s, &told, call)) {
+            told.name = told.name.or_else(|| spawn.name.clone());
+            told.kind = told.kind.or_else(|| spawn.kind.clone());
+            told.parent = told.parent.or_else(|| spawn.parent.clone());
+            background = spawn.background;
+            changes.push(Change::Note(Note::SpawnUsed { session: key.clone(), call: spawn.call.clone() }));
+            told.depth = self.depth_below(key, told.parent.as_deref());
+        } else if told.parent.is_some() {
+            told.depth = self.depth_below(key, told.parent.as_deref());
+        }
+        let known = session.and_then(|s| s.subagents.get(&told.work_id));
+        if known.is_none_or(|c| c.ended || c.subagent != told || c.background != background) {
+            // A child that shows itself again is not made poorer.
+            if let Some(known) = known {
+                told.name = told.name.or_else(|| known.subagent.name.clone());
+                told.kind = told.kind.or_else(|| known.subagent.kind.clone());
+                told.parent = told.parent.or_else(|| known.subagent.parent.clone());
+                told.depth = told.depth.or(known.subagent.depth);
+                background |= known.background;
+            }
+            changes.push(session_record(key, now, Event::SubagentStarted { subagent: told, background }));
+        }
+    }
+
+    fn depth_below(&self, key: &SessionKey, parent: Option<&str>) -> Option<u32> {
+        match parent {
+            None => Some(1),
+            Some(parent) => {
+                let above = self.sessions.get(key)?.subagents.get(parent)?.subagent.depth?;
+                Some(above.saturating_add(1))
+            }
+        }
+    }
+
+    fn subagent_ended(&self, key: &SessionKey, work_id: &str, now: Now, changes: &mut Vec<Change>) {
+        let mut over = Vec::new();
+        for (id, ask) in self.within(key, Some(work_id)) {
+            let note = Some("the subagent ended".to_owned());
+            changes.extend(cancel(id, ask, Cause::SessionEnded, note, now));
+            over.push(id);
+        }
+        changes.push(Change::Note(Note::TurnOver { asks: over }));
+        if self.sessions.get(key).and_then(|s| s.subagents.get(work_id)).is_some_and(|c| !c.ended) {
+            changes.push(session_record(key, now, Event::SubagentEnded { work_id: work_id.to_owned() }));
+        }
+    }
+
+    /// The turn of one thread ended by itself. What is still open was settled by the agent's own prompt, or dropped:
+    /// which of the two cannot be known, so nobody is said to have decided.
+    fn turn_ended(&self, key: &SessionKey, subagent: Option<&str>, now: Now, changes: &mut Vec<Change>) {
+        let mut over = Vec::new();
+        let Some(session) = self.sessions.get(key) else { return };
+        for id in &session.asks {
+            let Some(ask) = self.asks.get(id) else { continue };
+            if ask.ask.lineage.work_id() != subagent {
+                continue;
+            }
+            if ask.is_open() {
+                let note = "the agent's turn ended without it".to_owned();
+                changes.push(withdrawn(*id, ask, Cause::Cancelled, Some(note), now));
+            }
+            over.push(*id);
+        }
+        if !over.is_empty() {
+            changes.push(Change::Note(Note::TurnOver { asks: over }));
+        }
+    }
+
+    fn session_ended(&self, key: &SessionKey, now: Now, changes: &mut Vec<Change>) {
+        let tree: Vec<_> = self.tree(key).collect();
+        for key in &tree {
+            for (id, ask) in self.within(key, None) {
+                changes.extend(cancel(id, ask, Cause::SessionEnded, None, now));
+            }
+        }
+        for key in tree {
+            if self.sessions.get(&key).is_some_and(|s| !s.ended) {
+                let why = "the agent said so".to_owned();
+                changes.push(session_record(&key, now, Event::SessionEnded { why }));
+            }
+        }
+    }
+
+    /// A call ran, or the agent's own prompt answered it. Only an exact match says anything.
+    fn own_prompt_answered(
+        &self,
+        key: &SessionKey,
+        call: &str,
+        allowed: bool,
+        now: Now,
+        changes: &mut Vec<Change>,
+    ) {
+        let Some(session) = self.sessions.get(key) else { return };
+        for id in &session.asks {
+            let Some(ask) = self.asks.get(id).filter(|a| a.call() == Some(call)) else { continue };
+            let event = match (&ask.outcome, allowed) {
+                (None, _) => Event::Settled { outcome: by_own_prompt(ask, allowed, now) },
+                (Some(outcome), true) if outcome.verdict() == crate::Verdict::Deny => {
+                    if ask.delivery == Delivery::Overtaken {
+                        continue;
+                    }
+                    Event::Overtaken {
+                        seen: "the agent had already gone on: allowed in its own prompt".to_owned(),
+                    }
+                }
+                (Some(outcome), true) if outcome.verdict() == crate::Verdict::Allow => {
+                    if ask.delivery == Delivery::Confirmed || ask.delivery == Delivery::Voided {
+                        continue;
+                    }
+                    Event::Confirmed
+                }
+                (Some(outcome), false) if outcome.verdict() == crate::Verdict::Allow => {
+                    if ask.delivery.is_final() {
+                        continue;
+                    }
+                    Event::Overtaken {
+                        seen: "the agent had already gone on: denied in its own prompt".to_owned(),
+                    }
+                }
+                (Some(_), _) => continue,
+            };
+            changes.push(record(*id, now, event));
+        }
+    }
+
+    /// An agent process ended: its asks lost their requester, which is transient (the session may be resumed).
+    pub(super) fn agent_gone(&self, instance: &Instance, now: Now) -> Handled {
+        let mut changes = Vec::new();
+        for (id, ask) in &self.asks {
+            if ask.ask.requester.instance.as_ref() != Some(instance) {
+                continue;
+            }
+            if ask.is_open() {
+                let note = Some("the agent process ended".to_owned());
+                changes.push(withdrawn(*id, ask, Cause::RequesterGone, note, now));
+            } else if ask.delivery == Delivery::Pending {
+                let why = "the agent process ended".to_owned();
+                changes.push(record(*id, now, Event::DeliveryExpired { why }));
+            }
+        }
+        for (key, session) in &self.sessions {
+            if !session.ended && session.info.instance.as_ref() == Some(instance) {
+                let why = "the agent process ended".to_owned();
+                changes.push(session_record(key, now, Event::SessionEnded { why }));
+            }
+        }
+        Handled::done(changes)
+    }
+
+    /// Asks of a session's thread and of everything below it; `None`: the whole session and its descendants.
+    fn within<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        subagent: Option<&'a str>,
+    ) -> impl Iterator<Item = (AskId, &'a AskState)> {
+        let sessions: Vec<_> = match subagent {
+            // A subagent has no sessions below it other than those that name the session itself.
+            Some(_) => vec![key.clone()],
+            None => self.tree(key).collect(),
+        };
+        sessions
+            .into_iter()
+            .filter_map(|key| self.sessions.get(&key))
+            .flat_map(|session| session.asks.iter().map(move |id| (session, *id)))
+            .filter_map(|(session, id)| self.asks.get(&id).map(|ask| (session, id, ask)))
+            .filter(move |(session, _, ask)| {
+                subagent.is_none_or(|top| session.is_within(ask.ask.lineage.work_id(), top))
+            })
+            .map(|(_, id, ask)| (id, ask))
+    }
+
+    /// A session and all sessions that descend from it.
+    fn tree<'a>(&'a self, top: &'a SessionKey) -> impl Iterator<Item = SessionKey> + 'a {
+        self.sessions.keys().filter(move |key| self.descends(key, top)).cloned()
+    }
+
+    fn descends(&self, key: &SessionKey, top: &SessionKey) -> bool {
+        let mut at = Some(key);
+        // Bounded, so that a loop in what agents tell ends.
+        for _ in 0..=self.sessions.len() {
+            match at {
+                Some(key) if key == top => return true,
+                Some(key) => at = self.sessions.get(key).and_then(|s| s.info.parent.as_ref()),
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// The spawning call of a child: named by the agent, or the only one that it can be.
+fn matching_spawn<'a>(
+    session: &'a super::Session,
+    told: &Subagent,
+    call: Option<&str>,
+) -> Option<&'a SpawnSeen> {
+    if let Some(call) = call {
+        return session.spawns.iter().find(|s| s.call == call);
+    }
+    let mut fitting =
+        session.spawns.iter().filter(|s| told.kind.is_none() || s.kind.is_none() || s.kind == told.kind);
+    match (fitting.next(), fitting.next()) {
+        (Some(spawn), None) => Some(spawn),
+        _ => None,
+    }
+}
+
+fn session_record(key: &SessionKey, now: Now, event: Event) -> Change {
+    Change::Record(Record { stream: StreamId::Session(key.clone()), at: now, event })
+}
+
+fn by_own_prompt(ask: &AskState, allowed: bool, now: Now) -> Outcome {
+    Outcome {
+        kind: if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied },
+        cause: Cause::Agent,
+        source: Some(Source::Direct),
+        surface: ask.ask.requester.own_prompt.as_ref().map(|o| o.at.clone()),
+        by: None,
+        option: None,
+        message: None,
+        stop: false,
+        at: now,
+        after_ms: ask.ask.asked_at.elapsed(now),
+        late_of: None,
+    }
+}

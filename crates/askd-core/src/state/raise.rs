@@ -1,0 +1,322 @@
+//! Raising an ask, or coming back to one.
+
+use std::collections::BTreeSet;
+
+use crate::ask::{Ask, Attendance, Choice, ChoiceKind, Decision, Lineage, Subagent};
+use crate::command::{Observe, Raise, Reply, Seen};
+use crate::event::{Change, Event, LateAnswer, Note};
+use crate::id::{AskId, SessionKey};
+use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Source};
+use crate::refusal::Refusal;
+use crate::settings::Settings;
+use crate::time::Now;
+
+use super::timeout::{record, withdrawn};
+use super::{AskState, Handled, Link, State};
+
+/// Longest id, name or key that is taken from outside, in bytes.
+const LONGEST_NAME: usize = 1024;
+const MOST_OPTIONS: usize = 64;
+
+impl State {
+    pub(super) fn raise(&self, raise: &Raise, now: Now) -> Handled {
+        if let Err(wrong) = check(raise) {
+            return Handled::refused(Refusal::Malformed(wrong));
+        }
+        let digest = raise.action.digest();
+        if let Some(id) = self.by_key(raise.token, &raise.key)
+            && let Some(ask) = self.asks.get(&id)
+            && ask.ask.digest == digest
+            && (ask.is_open() || ask.delivery == Delivery::Pending)
+        {
+            return reattach(id, ask, raise, now);
+        }
+        let waiting = self.waiting(&raise.session);
+        let limit = self.settings.max_open_per_session;
+        if usize::try_from(waiting).unwrap_or(usize::MAX) >= limit {
+            return Handled::refused(Refusal::CapReached(format!(
+                "session {} has {waiting} open asks, the limit is {limit}",
+                raise.session
+            )));
+        }
+
+        let mut changes = Vec::new();
+        if let Some(old) = raise.supersedes
+            && let Some(ask) = self.asks.get(&old)
+            && ask.is_open()
+            && ask.ask.requester.token == raise.token
+        {
+            changes.push(withdrawn(old, ask, Cause::Superseded, None, now));
+        }
+        let info = self.announce(&observed(raise), now, &mut changes);
+        let root = info.root;
+        let subagent = raise.subagent.as_ref().map(|given| self.complete_subagent(&raise.session, given));
+        let attendance =
+            raise.attendance.unwrap_or_else(|| self.attendance_of(&raise.session, subagent.as_ref()));
+        let options = if raise.options.is_empty() { yes_or_no() } else { raise.options.clone() };
+        let call = raise.call.clone().or_else(|| {
+            self.find_call(&raise.session, subagent.as_ref().map(|s| s.work_id.as_str()), digest)
+        });
+        let policy = self.resolve_policy(raise, attendance, &options);
+        let ask = Ask {
+            id: raise.id,
+            handle: crate::handle::choose(raise.id, |h| {
+                self.handles.contains_key(h) || self.handles_elsewhere.contains(h)
+            }),
+            key: raise.key.clone(),
+            digest,
+            action: raise.action.clone(),
+            class: raise.class,
+            attendance,
+            lineage: Lineage {
+                session: raise.session.clone(),
+                root: root.clone(),
+                parent: info.parent,
+                subagent,
+                job: raise.job.clone(),
+                call,
+                turn: raise.turn.clone(),
+                place: raise.place.clone(),
+            },
+            options,
+            policy,
+            requester: crate::ask::Requester {
+                kind: raise.kind,
+                token: raise.token,
+                instance: raise.instance.clone(),
+                grace_ms: raise.grace_ms,
+                own_prompt: raise.own_prompt.clone(),
+            },
+            asked_at: now,
+            gives_up_ms: raise.gives_up_ms,
+            extra: raise.extra.clone(),
+        };
+        let fate = self.fate_at_birth(raise, &ask, &root, now);
+        let id = ask.id;
+        changes.push(record(id, now, Event::Asked { ask: Box::new(ask) }));
+        changes.push(Change::Note(Note::Attached { ask: id, link: raise.link }));
+        changes.extend(fate);
+        Handled { changes, reply: Ok(Reply::Raised(id)) }
+    }
+
+    /// What settles or hands back an ask the moment it is made.
+    fn fate_at_birth(&self, raise: &Raise, ask: &Ask, root: &SessionKey, now: Now) -> Vec<Change> {
+        let hand_back = |at: &str, why: &str| {
+            vec![record(ask.id, now, Event::HandedBack { at: at.to_owned(), why: why.to_owned() })]
+        };
+        let own = raise.own_prompt.as_ref();
+        if raise.needs_own_prompt {
+            let at = own.map_or("agent", |o| o.at.as_str());
+            return hand_back(at, "it needs the person's own interaction there");
+        }
+        if let Some((from, answer)) = self.late_answer_for(ask, now) {
+            return vec![
+                record(ask.id, now, Event::Settled { outcome: by_late_answer(ask, from, &answer, now) }),
+                record(from, now, Event::LateUsed { by: ask.id }),
+            ];
+        }
+        if self.is_unreachable(root) {
+            return match own {
+                Some(own) => hand_back(&own.at, "nobody can be asked here"),
+                None => vec![record(ask.id, now, Event::Settled { outcome: unreachable(now) })],
+            };
+        }
+        match own {
+            Some(own) if own.blocked && !self.holds_blocked_prompt(root) => {
+                hand_back(&own.at, "its own prompt waits behind askd and nobody is attached")
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The one kept answer that the same call, asking again, may use; none when it is not exactly one.
+    fn late_answer_for(&self, ask: &Ask, now: Now) -> Option<(AskId, LateAnswer)> {
+        let Settings { late_answer_ms, .. } = self.settings;
+        let mut found = None;
+        for id in &self.late {
+            let Some(old) = self.asks.get(id) else { continue };
+            let Some(answer) = old.kept_answer() else { continue };
+            let was = &old.ask;
+            let same = was.lineage.session == ask.lineage.session
+                && was.lineage.work_id() == ask.lineage.work_id()
+                && was.digest == ask.digest
+                && was.class == ask.class;
+            // A new user prompt came between.
+            let same_turn = match (&was.lineage.turn, &ask.lineage.turn) {
+                (Some(a), Some(b)) => a == b,
+                (None, _) | (_, None) => true,
+            };
+            if !same || !same_turn || answer.lost_at.elapsed(now) >= late_answer_ms {
+                continue;
+            }
+            if answer.decision == Decision::Allow
+                && crate::ask::plain(&ask.options, Decision::Allow).is_none()
+            {
+                continue;
+            }
+            if found.replace((*id, answer)).is_some() {
+                return None;
+            }
+        }
+        found
+    }
+
+    fn attendance_of(&self, session: &SessionKey, subagent: Option<&Subagent>) -> Attendance {
+        let background = subagent
+            .and_then(|s| self.sessions.get(session)?.subagents.get(&s.work_id))
+            .is_some_and(|c| c.background);
+        if background { Attendance::Background } else { Attendance::Foreground }
+    }
+
+    /// What is known of a child fills what its requester did not say.
+    fn complete_subagent(&self, session: &SessionKey, given: &Subagent) -> Subagent {
+        let known =
+            self.sessions.get(session).and_then(|s| s.subagents.get(&given.work_id)).map(|c| &c.subagent);
+        let or = |mine: &Option<String>, theirs: Option<&Option<String>>| {
+            mine.clone().or_else(|| theirs.cloned().flatten())
+        };
+        Subagent {
+            work_id: given.work_id.clone(),
+            name: or(&given.name, known.map(|k| &k.name)),
+            kind: or(&given.kind, known.map(|k| &k.kind)),
+            depth: given.depth.or_else(|| known.and_then(|k| k.depth)),
+            parent: or(&given.parent, known.map(|k| &k.parent)),
+        }
+    }
+
+    /// The started call that this ask is about: same thread, same content, not ended, not another open ask's. Two
+    /// candidates are none: an ambiguous match settles nothing.
+    fn find_call(
+        &self,
+        session: &SessionKey,
+        work_id: Option<&str>,
+        digest: crate::Digest,
+    ) -> Option<String> {
+        let session = self.sessions.get(session)?;
+        let taken: BTreeSet<&str> =
+            session.asks.iter().filter_map(|id| self.asks.get(id)).filter_map(AskState::call).collect();
+        let mut matching = session.calls.iter().filter(|(call, info)| {
+            info.digest == digest && info.subagent.as_deref() == work_id && !taken.contains(call.as_str())
+        });
+        match (matching.next(), matching.next()) {
+            (Some((call, _)), None) => Some(call.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// A requester of the same key and content gets the ask that it already has.
+fn reattach(id: AskId, ask: &AskState, raise: &Raise, now: Now) -> Handled {
+    let mut changes = Vec::new();
+    if ask.is_open() && matches!(ask.link, Link::Detached { .. }) {
+        changes.push(record(id, now, Event::Reattached));
+    }
+    changes.push(Change::Note(Note::Attached { ask: id, link: raise.link }));
+    Handled { changes, reply: Ok(Reply::Reattached(id)) }
+}
+
+fn observed(raise: &Raise) -> Observe {
+    Observe {
+        session: raise.session.clone(),
+        parent: raise.parent.clone(),
+        title: raise.title.clone(),
+        cwd: raise.action.cwd.clone(),
+        instance: raise.instance.clone(),
+        place: raise.place.clone(),
+        seen: Seen::SessionStarted,
+    }
+}
+
+fn yes_or_no() -> Vec<Choice> {
+    let choice = |id: &str, label: &str, kind| Choice {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        kind,
+        grants: None,
+        payload: None,
+    };
+    vec![
+        choice("allow_once", "Allow once", ChoiceKind::AllowOnce),
+        choice("reject_once", "Deny", ChoiceKind::RejectOnce),
+    ]
+}
+
+fn unreachable(now: Now) -> Outcome {
+    Outcome {
+        kind: OutcomeKind::Denied,
+        cause: Cause::Unreachable,
+        source: Some(Source::Policy),
+        surface: None,
+        by: None,
+        option: None,
+        message: None,
+        stop: false,
+        at: now,
+        after_ms: 0,
+        late_of: None,
+    }
+}
+
+fn by_late_answer(ask: &Ask, from: AskId, answer: &LateAnswer, now: Now) -> Outcome {
+    Outcome {
+        kind: answer.decision.into(),
+        cause: Cause::Person,
+        source: Some(answer.source),
+        surface: Some(answer.surface.clone()),
+        by: answer.by.clone(),
+        option: crate::ask::plain(&ask.options, answer.decision).map(|c| c.id.clone()),
+        message: answer.message.clone(),
+        stop: answer.stop,
+        at: now,
+        after_ms: 0,
+        late_of: Some(from),
+    }
+}
+
+fn check(raise: &Raise) -> Result<(), String> {
+    let name = |what: &str, text: &str| {
+        if text.is_empty() {
+            Err(format!("{what} is empty"))
+        } else if text.len() > LONGEST_NAME {
+            Err(format!("{what} is longer than {LONGEST_NAME} bytes"))
+        } else {
+            Ok(())
+        }
+    };
+    name("key", &raise.key)?;
+    name("action.tool", &raise.action.tool)?;
+    session_key(&raise.session)?;
+    if let Some(parent) = &raise.parent {
+        session_key(parent)?;
+        if *parent == raise.session {
+            return Err("parent is the session itself".to_owned());
+        }
+    }
+    if let Some(child) = &raise.subagent {
+        name("subagent.work_id", &child.work_id)?;
+    }
+    if raise.options.len() > MOST_OPTIONS {
+        return Err(format!("more than {MOST_OPTIONS} options"));
+    }
+    let ids: BTreeSet<_> = raise.options.iter().map(|o| o.id.as_str()).collect();
+    if ids.len() != raise.options.len() || ids.contains("") {
+        return Err("option ids must be unique and not empty".to_owned());
+    }
+    match raise.deadline_ms {
+        Some(0) => Err("deadline_secs must be above 0".to_owned()),
+        Some(_) if raise.attendance != Some(Attendance::Background) => {
+            Err("deadline_secs needs attendance \"background\"".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn session_key(key: &SessionKey) -> Result<(), String> {
+    if key.agent.is_empty() || key.agent.len() > LONGEST_NAME || key.agent.contains('/') {
+        return Err(format!("agent must be a name without '/', of at most {LONGEST_NAME} bytes"));
+    }
+    if key.session.is_empty() || key.session.len() > LONGEST_NAME {
+        return Err(format!("session must have 1 to {LONGEST_NAME} bytes"));
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Sessions: lineage, the calls that were seen, the subagents that were announced.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::ask::Subagent;
+use crate::event::{CallInfo, SessionInfo, SpawnSeen};
+use crate::id::AskId;
+use crate::time::Stamp;
+
+/// Calls and spawns of one session that are remembered at most; older ones are forgotten, which costs a correlation and
+/// never makes a wrong one.
+const REMEMBERED: usize = 1024;
+
+/// One conversation. Calls and spawns are in memory only.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub info: SessionInfo,
+    pub started: Stamp,
+    pub ended: bool,
+    pub ended_at: Option<Stamp>,
+    /// Number of open asks.
+    pub waiting: u32,
+    pub(super) subagents: BTreeMap<String, Child>,
+    pub(super) calls: BTreeMap<String, CallInfo>,
+    call_order: VecDeque<String>,
+    pub(super) spawns: VecDeque<SpawnSeen>,
+    /// Asks in memory.
+    pub(super) asks: BTreeSet<AskId>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Child {
+    pub(super) subagent: Subagent,
+    pub(super) background: bool,
+    pub(super) ended: bool,
+}
+
+impl Session {
+    pub(super) fn new(info: SessionInfo, started: Stamp) -> Self {
+        Self {
+            info,
+            started,
+            ended: false,
+            ended_at: None,
+            waiting: 0,
+            subagents: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            call_order: VecDeque::new(),
+            spawns: VecDeque::new(),
+            asks: BTreeSet::new(),
+        }
+    }
+
+    /// Forgets what the journal can give back.
+    pub(super) fn reset(&mut self) {
+        self.subagents.clear();
+        self.ended = false;
+        self.ended_at = None;
+    }
+
+    /// Subagents that have not ended.
+    pub fn live_subagents(&self) -> impl Iterator<Item = &Subagent> {
+        self.subagents.values().filter(|c| !c.ended).map(|c| &c.subagent)
+    }
+
+    pub(super) fn remember_call(&mut self, call: &str, info: CallInfo) {
+        if self.calls.insert(call.to_owned(), info).is_none() {
+            self.call_order.push_back(call.to_owned());
+        }
+        while self.call_order.len() > REMEMBERED {
+            if let Some(oldest) = self.call_order.pop_front() {
+                self.calls.remove(&oldest);
+            }
+        }
+    }
+
+    pub(super) fn forget_call(&mut self, call: &str) {
+        if self.calls.remove(call).is_some() {
+            self.call_order.retain(|c| c != call);
+        }
+    }
+
+    pub(super) fn remember_spawn(&mut self, spawn: SpawnSeen) {
+        self.spawns.retain(|s| s.call != spawn.call);
+        self.spawns.push_back(spawn);
+        if self.spawns.len() > REMEMBERED {
+            self.spawns.pop_front();
+        }
+    }
+
+    /// `work_id` or one of its ancestors is `top`.
+    pub(super) fn is_within(&self, work_id: Option<&str>, top: &str) -> bool {
+        let mut at = work_id;
+        // Bounded by the number of children, so that a loop in what an agent tells ends.
+        for _ in 0..=self.subagents.len() {
+            match at {
+                Some(id) if id == top => return true,
+                Some(id) => at = self.subagents.get(id).and_then(|c| c.subagent.parent.as_deref()),
+                None => return false,
+            }
+        }
+        false
+    }
+}

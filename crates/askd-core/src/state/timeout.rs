@@ -1,0 +1,254 @@
+//! Deadlines with their reasons, on the boot clock.
+
+use std::collections::BTreeSet;
+
+use crate::ask::{AtDeadline, Decision};
+use crate::event::{Change, Event, Note};
+use crate::id::{AskId, SurfaceId};
+use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Source};
+use crate::time::Now;
+
+use super::{AskState, Late, Link, State};
+
+/// Most asks that one tick settles, so that a batch stays a batch.
+const PER_TICK: usize = 1000;
+
+/// Why the core wants to be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// The timed answer, or the hand-back of an agent with a prompt of its own.
+    Deadline,
+    /// The requester stops waiting by itself.
+    GivesUp,
+    /// A lost requester did not come back.
+    Grace,
+    /// The span in which a repeated call may use a kept answer is over.
+    LateEnd,
+}
+
+impl Due {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::GivesUp => "requester limit",
+            Self::Grace => "grace",
+            Self::LateEnd => "late answer",
+        }
+    }
+}
+
+/// Deadlines apart from the rest, because only they wait for the remote surfaces after a wake.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Timers {
+    deadlines: BTreeSet<(u64, AskId)>,
+    others: BTreeSet<(u64, AskId, Due)>,
+    /// Until this boot time no overdue default is applied, unless every remote surface was polled before.
+    hold_until: Option<u64>,
+    polled: BTreeSet<SurfaceId>,
+}
+
+impl Timers {
+    pub(super) fn clear(&mut self, id: AskId, dues: &[(u64, Due)]) {
+        for (at, due) in dues {
+            match due {
+                Due::Deadline => self.deadlines.remove(&(*at, id)),
+                Due::GivesUp | Due::Grace | Due::LateEnd => self.others.remove(&(*at, id, *due)),
+            };
+        }
+    }
+
+    fn set(&mut self, id: AskId, dues: &[(u64, Due)]) {
+        for (at, due) in dues {
+            match due {
+                Due::Deadline => self.deadlines.insert((*at, id)),
+                Due::GivesUp | Due::Grace | Due::LateEnd => self.others.insert((*at, id, *due)),
+            };
+        }
+    }
+
+    fn held_until(&self, now: Now) -> Option<u64> {
+        self.hold_until.filter(|until| *until > now.boot_ms)
+    }
+}
+
+impl State {
+    /// When to call with [`crate::Command::Tick`] next, in milliseconds from `now` (0: at once), and why.
+    pub fn poll_timeout(&self, now: Now) -> Option<(u64, &'static str)> {
+        let hold = self.timers.held_until(now).unwrap_or(0);
+        let deadline = self.timers.deadlines.first().map(|(at, _)| (*at.max(&hold), Due::Deadline));
+        let other = self.timers.others.first().map(|(at, _, due)| (*at, *due));
+        deadline.into_iter().chain(other).min().map(|(at, due)| (at.saturating_sub(now.boot_ms), due.name()))
+    }
+
+    /// Brings the timers of an ask up to date.
+    pub(super) fn index(&mut self, id: AskId, now: Now) {
+        let Some(ask) = self.asks.get_mut(&id) else { return };
+        let dues = dues(ask, self.settings.late_answer_ms, now);
+        if dues != ask.dues {
+            self.timers.clear(id, &ask.dues);
+            self.timers.set(id, &dues);
+            ask.dues = dues;
+        }
+        if ask.kept_answer().is_some() {
+            self.late.insert(id);
+        } else {
+            self.late.remove(&id);
+        }
+    }
+
+    pub(super) fn hold_for_remotes(&mut self, now: Now) {
+        let attached = self.surfaces.values().filter(|s| s.remote).count();
+        self.timers.polled.clear();
+        self.timers.hold_until = (attached > 0 || self.settings.remotes > 0)
+            .then(|| now.boot_ms.saturating_add(self.settings.wake_hold_ms));
+    }
+
+    pub(super) fn remote_polled(&mut self, surface: &SurfaceId) {
+        self.timers.polled.insert(surface.clone());
+        let attached: BTreeSet<_> =
+            self.surfaces.iter().filter(|(_, s)| s.remote).map(|(id, _)| id).collect();
+        let expected = attached.len().max(usize::try_from(self.settings.remotes).unwrap_or(usize::MAX));
+        if self.timers.polled.len() >= expected && attached.iter().all(|id| self.timers.polled.contains(*id))
+        {
+            self.timers.hold_until = None;
+        }
+    }
+
+    /// Everything that is due.
+    pub(super) fn tick(&self, now: Now) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut done = BTreeSet::new();
+        if self.timers.held_until(now).is_none() {
+            for (_, id) in self.timers.deadlines.range(..=(now.boot_ms, AskId::MAX)).take(PER_TICK) {
+                if let Some(ask) = self.asks.get(id) {
+                    done.insert(*id);
+                    changes.push(deadline(*id, ask, now));
+                }
+            }
+        }
+        for (_, id, due) in
+            self.timers.others.range(..=(now.boot_ms, AskId::MAX, Due::LateEnd)).take(PER_TICK)
+        {
+            // A deadline of the same moment came first; the rest of its timers are indexed anew by then.
+            let Some(ask) = self.asks.get(id).filter(|_| done.insert(*id)) else { continue };
+            match due {
+                Due::Deadline => {}
+                Due::LateEnd => changes.push(Change::Note(Note::LateForgotten { ask: *id })),
+                Due::Grace if ask.is_open() => {
+                    changes.push(withdrawn(*id, ask, Cause::RequesterGone, None, now));
+                }
+                Due::Grace => changes.push(record(
+                    *id,
+                    now,
+                    Event::DeliveryExpired { why: "the requester did not come back".to_owned() },
+                )),
+                Due::GivesUp => match &ask.ask.requester.own_prompt {
+                    Some(own) => changes.push(record(
+                        *id,
+                        now,
+                        Event::HandedBack {
+                            at: own.at.clone(),
+                            why: "the requester stopped waiting".to_owned(),
+                        },
+                    )),
+                    None => changes.push(withdrawn(*id, ask, Cause::RequesterLimit, None, now)),
+                },
+            }
+        }
+        changes
+    }
+}
+
+impl AskId {
+    const MAX: Self = Self(uuid::Uuid::max());
+}
+
+fn dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(u64, Due)> {
+    let mut dues = Vec::new();
+    let asked = ask.ask.asked_at;
+    if ask.is_open() {
+        if ask.is_handed_back() {
+            return dues;
+        }
+        if let Some(ms) = ask.ask.policy.deadline_ms {
+            // A timed allow never runs for a requester that is not there.
+            let allow = ask.ask.policy.at_deadline == AtDeadline::Answer(Decision::Allow);
+            if !allow || ask.is_attached() {
+                dues.push((asked.due(ms, now), Due::Deadline));
+            }
+        }
+        if let Some(ms) = ask.ask.gives_up_ms {
+            dues.push((asked.due(ms, now), Due::GivesUp));
+        }
+        if let Link::Detached { since, grace_ms } = ask.link {
+            dues.push((since.due(grace_ms, now), Due::Grace));
+        }
+    } else {
+        if let (Delivery::Pending, Link::Detached { since, grace_ms }) = (ask.delivery, &ask.link) {
+            dues.push((since.due(*grace_ms, now), Due::Grace));
+        }
+        if let (Some(lost), Late::None | Late::Recorded(_)) = (ask.lost_at, &ask.late) {
+            dues.push((lost.due(late_ms, now), Due::LateEnd));
+        }
+    }
+    dues
+}
+
+fn deadline(id: AskId, ask: &AskState, now: Now) -> Change {
+    let policy = &ask.ask.policy;
+    match policy.at_deadline {
+        AtDeadline::HandBack => record(
+            id,
+            now,
+            Event::HandedBack {
+                at: ask.ask.requester.own_prompt.as_ref().map_or("agent", |o| o.at.as_str()).to_owned(),
+                why: "the deadline passed".to_owned(),
+            },
+        ),
+        AtDeadline::Answer(decision) => record(
+            id,
+            now,
+            Event::Settled {
+                outcome: Outcome {
+                    kind: decision.into(),
+                    cause: Cause::Timed,
+                    source: Some(Source::Timed),
+                    surface: None,
+                    by: None,
+                    option: crate::ask::plain(&ask.ask.options, decision).map(|c| c.id.clone()),
+                    message: None,
+                    stop: decision == Decision::Deny && policy.deny_stops,
+                    at: now,
+                    after_ms: policy.deadline_ms.unwrap_or(0),
+                    late_of: None,
+                },
+            },
+        ),
+    }
+}
+
+pub(super) fn record(id: AskId, now: Now, event: Event) -> Change {
+    Change::Record(crate::event::Record { stream: crate::id::StreamId::Ask(id), at: now, event })
+}
+
+pub(super) fn withdrawn(id: AskId, ask: &AskState, cause: Cause, note: Option<String>, now: Now) -> Change {
+    record(
+        id,
+        now,
+        Event::Withdrawn {
+            outcome: Outcome {
+                kind: OutcomeKind::Withdrawn,
+                cause,
+                source: None,
+                surface: None,
+                by: None,
+                option: None,
+                message: note,
+                stop: false,
+                at: now,
+                after_ms: ask.ask.asked_at.elapsed(now),
+                late_of: None,
+            },
+        },
+    )
+}
