@@ -1,5 +1,6 @@
 //! What each chore does, in steps.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -121,9 +122,13 @@ pub(crate) fn reqs(root: &Path, write: bool) -> Result<()> {
         map.fill(&functions);
         fs::write(&path, map.print()).with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    for (id, test) in map.unlisted(&functions) {
+    let mut unlisted: BTreeMap<String, usize> = BTreeMap::new();
+    for (id, _) in map.unlisted(&functions) {
+        *unlisted.entry(id).or_default() += 1;
+    }
+    for (id, count) in unlisted {
         println!(
-            "note: {test} is named after {id} and not in its row; `cargo xtask reqs --write` puts it there"
+            "note: {count} tests named after {id} are not in its row; `cargo xtask reqs --write` puts them there"
         );
     }
     let faults = map.check(&functions);
