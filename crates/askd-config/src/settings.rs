@@ -1,0 +1,174 @@
+//! The settings as the programs use them, with their defaults.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+
+/// Everything that can be set.
+// Descriptions of the schema are the meanings in `keys`; a test holds the two together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(title = "askd config.toml", description = "The settings of askd.")]
+pub struct Settings {
+    /// How asks are settled when nobody answers.
+    pub permissions: Permissions,
+    /// The hook programs of agents.
+    pub hook: Hook,
+    /// Where asks are written down.
+    pub journal: Journal,
+    /// The daemon itself.
+    pub daemon: Daemon,
+}
+
+/// `[permissions]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Permissions {
+    /// Seconds that a background ask waits for an answer before `background_default` settles it.
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub background_timeout_secs: u64,
+    /// What settles a background ask at its deadline.
+    pub background_default: TimedDefault,
+    /// Seconds that a background safety ask waits for an answer before `safety_default` settles it.
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub safety_timeout_secs: u64,
+    /// What settles a background safety ask at its deadline.
+    pub safety_default: TimedDefault,
+    /// When an ask counts as unreachable and is denied at once: only when no surface can exist, or already when none is attached and no remote is configured.
+    pub unreachable: Unreachable,
+    /// Seconds for which a person's answer that came too late may still settle one later ask for the same call; 0 keeps none.
+    #[schemars(range(min = 0, max = 600))]
+    pub late_answer_secs: u64,
+}
+
+/// `[hook]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hook {
+    /// Whether the hook holds the ask of a background subagent, whose dialog in the agent's terminal waits as long: auto holds it while a surface is attached or a remote is configured, never hands it back at once.
+    pub hold_background: HoldBackground,
+}
+
+/// `[journal]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Journal {
+    /// The journal: `sqlite:` in its default place, or `sqlite:` and a path.
+    pub url: JournalUrl,
+    /// Days for which settled asks are kept.
+    #[schemars(range(min = 1, max = 36_500))]
+    pub retention_days: u64,
+}
+
+/// `[daemon]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Daemon {
+    /// Whether a requester starts the daemon when none runs.
+    pub autostart: bool,
+}
+
+impl Default for Permissions {
+    fn default() -> Self {
+        Self {
+            background_timeout_secs: 360,
+            background_default: TimedDefault::Deny,
+            safety_timeout_secs: 360,
+            safety_default: TimedDefault::Deny,
+            unreachable: Unreachable::WhenNoSurface,
+            late_answer_secs: 60,
+        }
+    }
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self { url: JournalUrl::default(), retention_days: 30 }
+    }
+}
+
+impl Default for Daemon {
+    fn default() -> Self {
+        Self { autostart: true }
+    }
+}
+
+/// The answer of a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum TimedDefault {
+    Allow,
+    Deny,
+}
+
+/// When nobody can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Unreachable {
+    WhenNoSurface,
+    WhenNoneAttached,
+}
+
+/// Whether a hook holds the ask of a background subagent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum HoldBackground {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Which journal: SQLite, in its default place or at a path. Written `sqlite:` or `sqlite:PATH`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JournalUrl {
+    path: Option<PathBuf>,
+}
+
+impl JournalUrl {
+    /// The journal at `path`.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: Some(path.into()) }
+    }
+
+    /// The path of the SQLite file; none for the default place in the state directory. Relative only when a flag
+    /// said so, and then to the working directory of the program that was given the flag.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+}
+
+impl fmt::Display for JournalUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "sqlite:{}", path.display()),
+            None => f.write_str("sqlite:"),
+        }
+    }
+}
+
+impl Serialize for JournalUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for JournalUrl {
+    fn schema_name() -> Cow<'static, str> {
+        "JournalUrl".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^sqlite:(/.*)?$" })
+    }
+}
