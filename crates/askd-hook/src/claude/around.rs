@@ -1,0 +1,194 @@
+//! What surrounds the hook: its arguments, the agent that called it, and whether a person is there.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use askd_client::{Places, PlacesError};
+use askd_wire::{Instance, Place};
+
+use crate::process::{self, Stat};
+
+/// Claude's own time-out of a hook that has none configured.
+const DEFAULT_TIMEOUT_SECS: u64 = 600;
+
+/// Arguments behind `askd hook claude-code`. Unknown ones are ignored: an older askd may run with newer settings.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) places: Option<Places>,
+    /// The time-out that is configured for this hook, in seconds.
+    pub(crate) timeout_secs: u64,
+    pub(crate) owner: Option<String>,
+}
+
+impl Arguments {
+    pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self, PlacesError> {
+        let mut args: Vec<OsString> = args.into_iter().collect();
+        let places = Places::take_from_args(&mut args)?;
+        let value = |name: &str| {
+            let at = args.iter().position(|arg| arg == name)?;
+            args.get(at + 1)?.to_str().map(str::to_owned)
+        };
+        Ok(Self {
+            places,
+            timeout_secs: value("--timeout")
+                .and_then(|secs| secs.parse().ok())
+                .unwrap_or(DEFAULT_TIMEOUT_SECS),
+            owner: value("--owner"),
+        })
+    }
+
+    /// How long to wait for an outcome, so that handing back is done before Claude ends the hook.
+    pub(crate) fn patience(&self, used: Duration) -> u64 {
+        let margin = (self.timeout_secs / 10).clamp(1, 5);
+        self.timeout_secs.saturating_sub(margin + used.as_secs())
+    }
+}
+
+/// Who can answer besides askd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    /// Claude's terminal interface with its dialog.
+    Terminal,
+    /// A program that answers over the control protocol or by a permission tool.
+    Host,
+    /// Nobody: `claude -p` without a host. `tty`: a person started it in a terminal.
+    Nobody { tty: bool },
+}
+
+/// The agent process and where it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Around {
+    pub(crate) instance: Instance,
+    pub(crate) front: Front,
+    pub(crate) place: Option<Place>,
+    /// Another part of askd raises the asks of this agent.
+    pub(crate) owned: bool,
+}
+
+impl Around {
+    pub(crate) fn look(arguments: &Arguments) -> Self {
+        Self::from(arguments, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn from(arguments: &Arguments, var: impl Fn(&str) -> Option<String>) -> Self {
+        let parent = std::os::unix::process::parent_id();
+        let told = var("CLAUDE_PID").and_then(|pid| pid.parse().ok());
+        let pid = agent_pid(parent, told, Stat::of);
+        let stat = Stat::of(pid);
+        let tty = stat.as_ref().and_then(Stat::tty_path);
+        let has_tty = stat.as_ref().is_some_and(|stat| stat.tty != 0);
+        let front = front(var("CLAUDE_CODE_ENTRYPOINT").as_deref(), &process::arguments(pid), has_tty);
+        let tmux_pane = var("TMUX_PANE");
+        Self {
+            instance: Instance { pid, start: stat.map_or(0, |stat| stat.start) },
+            front,
+            place: (tty.is_some() || tmux_pane.is_some()).then_some(Place { tty, tmux_pane }),
+            owned: is_owned(var("ASKD_OWNER").as_deref(), arguments.owner.as_deref(), pid),
+        }
+    }
+}
+
+/// The agent's process. `told` is what the environment says, which may be inherited from an agent further up whose
+/// version tells while the caller's does not. In exec form the agent is the parent, in shell form a shell is between.
+fn agent_pid(parent: u32, told: Option<u32>, stat: impl Fn(u32) -> Option<Stat>) -> u32 {
+    if told == Some(parent) {
+        return parent;
+    }
+    match stat(parent) {
+        Some(shell) if shell.parent > 1 && matches!(shell.name.as_str(), "sh" | "dash" | "bash" | "zsh") => {
+            shell.parent
+        }
+        _ => parent,
+    }
+}
+
+/// `entrypoint` is `cli` for the terminal interface and `sdk-…` for everything without one.
+fn front(entrypoint: Option<&str>, agent_arguments: &[String], has_tty: bool) -> Front {
+    let has = |flag: &str| {
+        agent_arguments
+            .iter()
+            .any(|arg| arg.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+    };
+    if has("--permission-prompt-tool") {
+        return Front::Host;
+    }
+    match entrypoint {
+        Some("cli") => Front::Terminal,
+        // Without the arguments nobody can tell; a host that may be there keeps its own prompt.
+        Some(_) if agent_arguments.is_empty() => Front::Host,
+        Some("sdk-cli") => Front::Nobody { tty: has_tty },
+        Some(_) => Front::Host,
+        None if has("-p") || has("--print") => Front::Nobody { tty: has_tty },
+        None => Front::Terminal,
+    }
+}
+
+/// `owner` is a name, or `name@PID` where only the agent with this process id is owned and not one that it starts.
+fn is_owned(owner: Option<&str>, ours: Option<&str>, agent: u32) -> bool {
+    let Some(owner) = owner else { return false };
+    let other_agent =
+        owner.rsplit_once('@').and_then(|(_, pid)| pid.parse::<u32>().ok()).is_some_and(|pid| pid != agent);
+    !other_agent && ours != Some(owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(name: &str, parent: u32) -> Option<Stat> {
+        Some(Stat { name: name.to_owned(), parent, tty: 0, start: 1 })
+    }
+
+    #[test]
+    fn s1_the_agent_is_the_caller_and_not_one_further_up() {
+        // Exec form, told and not told.
+        assert_eq!(agent_pid(10, Some(10), |_| None), 10);
+        assert_eq!(agent_pid(10, None, |_| stat("claude", 5)), 10);
+        // An outer agent told its own id and the inner one does not tell.
+        assert_eq!(agent_pid(10, Some(5), |_| stat("claude", 5)), 10);
+        // Shell form.
+        assert_eq!(agent_pid(10, Some(5), |_| stat("sh", 5)), 5);
+        assert_eq!(agent_pid(10, None, |_| stat("sh", 5)), 5);
+    }
+
+    #[test]
+    fn who_else_can_answer() {
+        let args = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let nobody = Front::Nobody { tty: false };
+        assert_eq!(front(Some("cli"), &args("claude"), true), Front::Terminal);
+        assert_eq!(front(Some("sdk-cli"), &args("claude -p hello"), false), nobody);
+        assert_eq!(
+            front(Some("sdk-cli"), &args("claude -p --permission-prompt-tool stdio"), false),
+            Front::Host
+        );
+        assert_eq!(
+            front(Some("sdk-ts"), &args("claude --permission-prompt-tool=mcp__a__b"), false),
+            Front::Host
+        );
+        assert_eq!(front(Some("claude-vscode"), &args("claude"), false), Front::Host);
+        assert_eq!(front(Some("sdk-cli"), &[], false), Front::Host);
+        assert_eq!(front(None, &args("claude --print x"), true), Front::Nobody { tty: true });
+        assert_eq!(front(None, &args("claude"), true), Front::Terminal);
+    }
+
+    #[test]
+    fn an_owner_is_for_one_agent() {
+        assert!(!is_owned(None, None, 7));
+        assert!(is_owned(Some("proxy"), None, 7));
+        assert!(is_owned(Some("proxy"), Some("other"), 7));
+        assert!(!is_owned(Some("proxy"), Some("proxy"), 7));
+        assert!(is_owned(Some("run@7"), None, 7));
+        assert!(!is_owned(Some("run@6"), None, 7), "started by the owned agent, and nobody else asks for it");
+    }
+
+    #[test]
+    fn arguments_are_read_and_unknown_ones_ignored() {
+        let parse = |text: &str| Arguments::parse(text.split(' ').map(OsString::from)).unwrap();
+        let args = parse("--dir /d --timeout 604800 --later x --owner o");
+        assert_eq!(args.places, Some(Places::at(std::path::Path::new("/d"))));
+        assert_eq!((args.timeout_secs, args.owner.as_deref()), (604_800, Some("o")));
+        assert_eq!(args.patience(Duration::from_secs(3)), 604_792);
+        assert_eq!(parse("--timeout x").timeout_secs, DEFAULT_TIMEOUT_SECS);
+        assert_eq!(parse("--timeout 10").patience(Duration::ZERO), 9);
+    }
+}

@@ -1,0 +1,100 @@
+//! Claude's `PermissionRequest` as an ask.
+//!
+//! | session | thread | attendance | own prompt |
+//! |---|---|---|---|
+//! | terminal | main | foreground | terminal |
+//! | terminal | child | as Claude wrote down; else by what was seen of its start | terminal; blocked until the hook ends, unless the child is known to be in the foreground |
+//! | with a host | main | foreground | host |
+//! | with a host | child | as Claude wrote down; else by what was seen of its start | host |
+//! | `-p` in a terminal | main | foreground | none |
+//! | `-p` in a terminal | child | as Claude wrote down; else by what was seen of its start | none |
+//! | `-p` with nobody attached | any | background | none |
+
+use askd_wire::{Action, Attendance, Class, OwnPrompt, RaiseAsk, RequesterKind, Subagent};
+use serde_json::Map;
+
+use crate::claude::AGENT;
+use crate::claude::around::{Around, Front};
+use crate::claude::child::Child;
+use crate::claude::event::Event;
+use crate::claude::grants;
+
+/// The ask for this event. `key`: a nonce, since Claude gives a permission request no id. `Err` names what is missing.
+pub(crate) fn raise(
+    event: &Event<'_>,
+    around: &Around,
+    child: &Child,
+    key: String,
+    patience_secs: u64,
+) -> Result<RaiseAsk, &'static str> {
+    let tool = event.tool_name.clone().ok_or("tool_name")?;
+    let input = event.tool_input.ok_or("tool_input")?;
+    Ok(RaiseAsk {
+        key,
+        action: Action {
+            kind: kind(&tool).map(str::to_owned),
+            tool,
+            title: None,
+            input: Some(input.to_owned()),
+            cwd: event.cwd.clone(),
+        },
+        class: Class::Tool,
+        attendance: attendance(event, around, child),
+        agent: AGENT.to_owned(),
+        session: event.session_id.clone(),
+        parent: None,
+        subagent: event.agent_id.clone().map(|work_id| Subagent {
+            name: child.description.clone(),
+            kind: event.agent_type.clone(),
+            work_id,
+            depth: child.spawn_depth,
+        }),
+        job: None,
+        tool_call: None,
+        turn: event.prompt_id.clone(),
+        session_title: None,
+        options: grants::options(event.permission_suggestions.as_deref().unwrap_or_default()),
+        deadline_secs: None,
+        gives_up_secs: Some(patience_secs),
+        requester: RequesterKind::Hook,
+        grace_secs: 0,
+        instance: Some(around.instance.clone()),
+        own_prompt: own_prompt(event, around, child),
+        needs_own_prompt: event.needs_own_prompt(),
+        supersedes: None,
+        place: around.place.clone(),
+        extra: Map::new(),
+    })
+}
+
+fn attendance(event: &Event<'_>, around: &Around, child: &Child) -> Option<Attendance> {
+    if around.front == (Front::Nobody { tty: false }) {
+        return Some(Attendance::Background);
+    }
+    if event.agent_id.is_none() {
+        return Some(Attendance::Foreground);
+    }
+    child.is_background().map(|yes| if yes { Attendance::Background } else { Attendance::Foreground })
+}
+
+fn own_prompt(event: &Event<'_>, around: &Around, child: &Child) -> Option<OwnPrompt> {
+    match around.front {
+        Front::Terminal => {
+            let blocked = event.agent_id.is_some() && child.is_background() != Some(false);
+            Some(OwnPrompt { at: "terminal".to_owned(), blocked })
+        }
+        Front::Host => Some(OwnPrompt { at: "host".to_owned(), blocked: false }),
+        Front::Nobody { .. } => None,
+    }
+}
+
+/// For display only.
+fn kind(tool: &str) -> Option<&'static str> {
+    match tool {
+        "Bash" | "PowerShell" => Some("execute"),
+        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => Some("edit"),
+        "Read" | "Glob" | "Grep" | "LS" | "NotebookRead" => Some("read"),
+        "WebFetch" | "WebSearch" => Some("fetch"),
+        _ => None,
+    }
+}

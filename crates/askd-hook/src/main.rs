@@ -1,0 +1,12 @@
+//! `askd-hook claude-code …`: the same as `askd hook claude-code …`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|agent| agent == "claude-code") {
+        return askd_hook::main_claude_code(args);
+    }
+    eprintln!("usage: askd-hook claude-code [--dir DIR] [--timeout SECS] [--owner NAME] < EVENT");
+    ExitCode::from(1)
+}
