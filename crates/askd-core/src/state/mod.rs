@@ -308,11 +308,19 @@ impl State {
         self.apply(&Change::Note(Note::Attached { ask: id, link }), now);
     }
 
-    /// Forgets a session, to load it again after a failed commit.
-    pub fn forget_session(&mut self, key: &SessionKey) {
-        if let Some(session) = self.sessions.get_mut(key) {
+    /// Forgets what a failed commit may have left of a session; the journal's events of it are loaded next. `exists`:
+    /// the journal knows the session at all.
+    pub fn forget_session(&mut self, key: &SessionKey, exists: bool) {
+        if !exists {
+            self.sessions.remove(key);
+        } else if let Some(session) = self.sessions.get_mut(key) {
             session.reset();
         }
+    }
+
+    /// Forgets what a failed commit may have left of the daemon's own stream.
+    pub fn forget_daemon(&mut self) {
+        self.loosenings.clear();
     }
 
     /// Takes finished asks out of memory and returns them as they were.

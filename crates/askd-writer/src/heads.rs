@@ -1,0 +1,75 @@
+//! Heads and claims that go with the events of a batch.
+
+use askd_core::id::StreamId;
+use askd_core::state::AskState;
+use askd_core::{AskId, Delivery, Event, Hash256, State};
+use askd_journal::{Claim, Head, HeadState};
+
+pub(crate) fn of_stream(state: &State, stream: &StreamId, wall_ms: i64) -> Head {
+    match stream {
+        StreamId::Ask(id) => match state.ask(*id) {
+            Some(ask) => of_ask(state, ask, wall_ms),
+            None => closed(None, wall_ms),
+        },
+        StreamId::Session(key) => {
+            let root = Some(state.root_of(key).to_string());
+            match state.session(key) {
+                Some(session) if !session.ended => {
+                    Head { state: HeadState::Open, root, due_wall_ms: None, closed_wall_ms: None }
+                }
+                _ => closed(root, wall_ms),
+            }
+        }
+        StreamId::Surface(_) | StreamId::Daemon(_) => {
+            Head { state: HeadState::Open, root: None, due_wall_ms: None, closed_wall_ms: None }
+        }
+    }
+}
+
+pub(crate) fn of_ask(state: &State, ask: &AskState, wall_ms: i64) -> Head {
+    let root = Some(state.root_of(ask.session()).to_string());
+    if ask.is_finished() {
+        return closed(root, wall_ms);
+    }
+    let due_wall_ms = ask
+        .is_open()
+        .then_some(ask.ask.policy.deadline_ms)
+        .flatten()
+        .map(|ms| ask.ask.asked_at.wall_plus(ms));
+    let state = if ask.is_open() { HeadState::Open } else { HeadState::Unfinished };
+    Head { state, root, due_wall_ms, closed_wall_ms: None }
+}
+
+fn closed(root: Option<String>, wall_ms: i64) -> Head {
+    Head { state: HeadState::Closed, root, due_wall_ms: None, closed_wall_ms: Some(wall_ms) }
+}
+
+/// Claim on the identity that re-attaches, so that two daemons cannot raise one call twice.
+fn key_claim(ask: &AskState) -> String {
+    let text = format!("{} {} {}", ask.ask.requester.token, ask.ask.digest, ask.ask.key);
+    format!("key/{}", Hash256::of(text.as_bytes()))
+}
+
+/// Claims that one event takes or gives up, given the ask as it is after the batch.
+pub(crate) fn claims(
+    id: AskId,
+    event: &Event,
+    ask: Option<&AskState>,
+    take: &mut Vec<Claim>,
+    release: &mut Vec<String>,
+) {
+    let Some(ask) = ask else { return };
+    let key = key_claim(ask);
+    if let Event::Asked { ask: asked } = event {
+        let holder = StreamId::Ask(id);
+        take.push(Claim { name: format!("handle/{}", asked.handle), holder: holder.clone() });
+        take.push(Claim { name: key.clone(), holder });
+    }
+    let reattachable = ask.is_open() || ask.delivery == Delivery::Pending;
+    if !reattachable {
+        take.retain(|c| c.name != key);
+        if !matches!(event, Event::Asked { .. }) && !release.contains(&key) {
+            release.push(key);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! A batch from commands to replies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askd_core::command::{Command, Reply};
+use askd_core::event::{Change, Record};
+use askd_core::id::StreamId;
+use askd_core::state::AskState;
+use askd_core::{AskId, Handle, Now, Refusal, Settings, State};
+use askd_journal::{
+    Append, Batch, Claim, CommitError, Committed, Entry, Head, HeadState, Journal, JournalError, Positioned,
+    Version,
+};
+use uuid::Uuid;
+
+use crate::heads;
+use crate::probe::{Point, Probe};
+
+/// A batch is handled again this often when somebody else wrote first; then its commands hear "not recorded".
+const ATTEMPTS: usize = 64;
+
+/// Identities for journal entries, unique for ever; injected so that a simulation can repeat them.
+pub trait Ids: Send {
+    fn next(&mut self) -> Uuid;
+}
+
+/// What a batch did. Everything in here is durable already.
+#[derive(Debug, Default)]
+pub struct Batched {
+    /// One for each command, in order.
+    pub replies: Vec<Result<Reply, Refusal>>,
+    /// New entries in journal order.
+    pub committed: Vec<Positioned>,
+    /// Asks that left memory with this batch, as they were last.
+    pub finished: Vec<(AskId, AskState)>,
+}
+
+/// The probe ended the process here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Died(pub Point);
+
+/// Owns the working state and the journal; the only one that changes either.
+pub struct Writer<J> {
+    pub(crate) state: State,
+    pub(crate) journal: J,
+    pub(crate) versions: BTreeMap<StreamId, Version>,
+    /// Streams whose memory image must be read back before anything else is done.
+    pub(crate) unloaded: BTreeSet<StreamId>,
+    /// Heads to be closed with the next commit; not worth one of their own.
+    closing: BTreeMap<StreamId, Head>,
+    ids: Box<dyn Ids>,
+    probe: Box<dyn Probe>,
+}
+
+impl<J: Journal> Writer<J> {
+    /// Loads what is not closed. Whoever waited before has to come back within its grace.
+    pub fn open(
+        journal: J,
+        settings: Settings,
+        ids: Box<dyn Ids>,
+        probe: Box<dyn Probe>,
+        now: Now,
+    ) -> Result<Self, JournalError> {
+        let mut writer = Self {
+            state: State::new(settings),
+            journal,
+            versions: BTreeMap::new(),
+            unloaded: BTreeSet::new(),
+            closing: BTreeMap::new(),
+            ids,
+            probe,
+        };
+        writer.load_unclosed(now)?;
+        writer.sweep(now);
+        Ok(writer)
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Settings apply to asks made from now on.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.state.settings = settings;
+    }
+
+    pub fn journal(&self) -> &J {
+        &self.journal
+    }
+
+    pub fn journal_mut(&mut self) -> &mut J {
+        &mut self.journal
+    }
+
+    /// Handles the commands in order, commits what they changed as one batch, and returns what may be told.
+    pub fn run(&mut self, commands: &[Command], now: Now) -> Result<Batched, Died> {
+        self.pass(Point::Drained)?;
+        if !self.unloaded.is_empty()
+            && let Err(error) = self.reload(&[], now)
+        {
+            return Ok(not_recorded(commands, &error.to_string()));
+        }
+        for _ in 0..ATTEMPTS {
+            let mut records = Vec::new();
+            let mut replies = Vec::with_capacity(commands.len());
+            for command in commands {
+                replies.push(self.handle(command, now, &mut records));
+            }
+            if records.is_empty() {
+                let finished = self.sweep(now);
+                return Ok(Batched { replies, committed: Vec::new(), finished });
+            }
+            let batch = self.batch(records, now);
+            self.pass(Point::Applied)?;
+            let result = self.journal.commit(&batch);
+            self.pass(Point::Committed)?;
+            match self.settle(&batch, result, now) {
+                Settled::Written(committed) => {
+                    let committed = self.written(batch, committed);
+                    let finished = self.sweep(now);
+                    return Ok(Batched { replies, committed, finished });
+                }
+                Settled::Again => {}
+                Settled::NotWritten(why) => return Ok(not_recorded(commands, &why)),
+            }
+        }
+        Ok(not_recorded(commands, "other writers were always first"))
+    }
+
+    /// To be called when everything that [`Writer::run`] returned was told.
+    pub fn released(&mut self) -> Result<(), Died> {
+        self.pass(Point::Released)
+    }
+
+    /// Writes heads that waited for a commit to ride in. For an orderly stop.
+    pub fn flush(&mut self) -> Result<(), CommitError> {
+        let batch = Batch { appends: self.take_closing(&BTreeSet::new()), ..Batch::default() };
+        if batch.appends.is_empty() {
+            return Ok(());
+        }
+        self.journal.commit(&batch).map(|_| ())
+    }
+
+    /// When and why [`Command::Tick`] is wanted next, in milliseconds from `now`.
+    pub fn poll_timeout(&self, now: Now) -> Option<(u64, &'static str)> {
+        self.state.poll_timeout(now)
+    }
+
+    fn pass(&mut self, point: Point) -> Result<(), Died> {
+        if self.probe.dies_at(point) { Err(Died(point)) } else { Ok(()) }
+    }
+
+    fn handle(&mut self, command: &Command, now: Now, records: &mut Vec<Record>) -> Result<Reply, Refusal> {
+        if let Some(id) = command.needs() {
+            match self.recall(id, now) {
+                Ok(_) => {}
+                Err(error) => return Err(Refusal::NotRecorded(error.to_string())),
+            }
+        }
+        let handled = self.state.handle(command, now);
+        for change in handled.changes {
+            self.state.apply(&change, now);
+            if let Change::Record(record) = change {
+                records.push(record);
+            }
+        }
+        handled.reply
+    }
+
+    /// One append per stream, in the order of each stream's first record, with heads and claims as they are after all
+    /// of them.
+    fn batch(&mut self, records: Vec<Record>, now: Now) -> Batch {
+        let mut batch = Batch::default();
+        let mut places: BTreeMap<StreamId, usize> = BTreeMap::new();
+        for record in records {
+            let Record { stream, at, event } = record;
+            if let StreamId::Ask(id) = &stream {
+                heads::claims(*id, &event, self.state.ask(*id), &mut batch.take, &mut batch.release);
+            }
+            let place = *places.entry(stream.clone()).or_insert_with(|| {
+                batch.appends.push(Append {
+                    expected: self.versions.get(&stream).copied().unwrap_or(0),
+                    head: heads::of_stream(&self.state, &stream, now.wall_ms),
+                    entries: Vec::new(),
+                    stream,
+                });
+                batch.appends.len() - 1
+            });
+            let id = self.ids.next();
+            batch.appends[place].entries.push(Entry { id, at, event });
+        }
+        let present = places.into_keys().collect();
+        batch.appends.extend(self.take_closing(&present));
+        batch
+    }
+
+    fn take_closing(&mut self, except: &BTreeSet<StreamId>) -> Vec<Append> {
+        std::mem::take(&mut self.closing)
+            .into_iter()
+            .filter(|(stream, _)| !except.contains(stream))
+            .filter_map(|(stream, head)| {
+                let expected = self.versions.remove(&stream)?;
+                Some(Append { stream, expected, entries: Vec::new(), head })
+            })
+            .collect()
+    }
+
+    fn settle(&mut self, batch: &Batch, result: Result<Committed, CommitError>, now: Now) -> Settled {
+        let why = match result {
+            Ok(committed) => return Settled::Written(Some(committed)),
+            Err(CommitError::Conflict { streams, claims }) => {
+                let touched =
+                    batch.appends.iter().map(|a| a.stream.clone()).chain(streams).collect::<Vec<_>>();
+                return match self.reload(&touched, now).and_then(|()| self.learn(&claims, now)) {
+                    Ok(()) => Settled::Again,
+                    Err(error) => Settled::NotWritten(error.to_string()),
+                };
+            }
+            Err(CommitError::Unknown(why)) => {
+                // Never guess: the entry's own id tells whether the batch is there.
+                let first = batch.appends.iter().find_map(|a| a.entries.first()).map(|e| e.id);
+                match first.map(|id| self.journal.contains(id)) {
+                    Some(Ok(true)) => return Settled::Written(None),
+                    Some(Ok(false)) | None => why,
+                    Some(Err(error)) => error.to_string(),
+                }
+            }
+            Err(CommitError::Failed(error)) => error.to_string(),
+        };
+        let touched: Vec<_> = batch.appends.iter().map(|a| a.stream.clone()).collect();
+        // When even reading fails the streams stay marked as unloaded, and nothing is done before they are back.
+        let _ = self.reload(&touched, now);
+        Settled::NotWritten(why)
+    }
+
+    /// Names that another ask holds: a handle is avoided next time, a key's ask is brought in to re-attach to.
+    fn learn(&mut self, claims: &[Claim], now: Now) -> Result<(), JournalError> {
+        for claim in claims {
+            if let Some(handle) = claim.name.strip_prefix("handle/") {
+                self.state.handle_is_taken(Handle(handle.to_owned()));
+            } else if let StreamId::Ask(id) = claim.holder {
+                self.recall(id, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn written(&mut self, batch: Batch, committed: Option<Committed>) -> Vec<Positioned> {
+        let mut position = committed.map(|c| c.first);
+        let mut out = Vec::new();
+        for append in batch.appends {
+            let mut version = append.expected;
+            for entry in append.entries {
+                version += 1;
+                // After a lost acknowledgement the positions are not known from the reply; the stream has them.
+                let at = match &mut position {
+                    Some(next) => {
+                        *next += 1;
+                        *next - 1
+                    }
+                    None => self.position_of(&append.stream, entry.id),
+                };
+                out.push(Positioned { position: at, stream: append.stream.clone(), version, entry });
+            }
+            if version > append.expected {
+                self.versions.insert(append.stream, version);
+            }
+        }
+        out
+    }
+
+    fn position_of(&self, stream: &StreamId, id: Uuid) -> u64 {
+        let entries = self.journal.read(stream).unwrap_or_default();
+        entries.iter().find(|e| e.entry.id == id).map_or(0, |e| e.position)
+    }
+
+    /// Takes finished asks out of memory; those whose journal head is not closed yet get it closed with the next commit.
+    fn sweep(&mut self, now: Now) -> Vec<(AskId, AskState)> {
+        let finished = self.state.sweep();
+        for (id, ask) in &finished {
+            let stream = StreamId::Ask(*id);
+            let head = heads::of_ask(&self.state, ask, now.wall_ms);
+            let written = self.journal.head(&stream).ok().flatten().map(|(_, head)| head.state);
+            if written.is_some_and(|state| state != HeadState::Closed) {
+                self.closing.insert(stream, head);
+            } else {
+                self.versions.remove(&stream);
+            }
+        }
+        finished
+    }
+}
+
+enum Settled {
+    /// `None`: written, but the acknowledgement with the positions was lost.
+    Written(Option<Committed>),
+    Again,
+    NotWritten(String),
+}
+
+fn not_recorded(commands: &[Command], why: &str) -> Batched {
+    let refused = || Err(Refusal::NotRecorded(why.to_owned()));
+    Batched { replies: commands.iter().map(|_| refused()).collect(), ..Batched::default() }
+}
