@@ -7,6 +7,7 @@ mod event;
 mod grants;
 mod observe;
 mod raise;
+pub mod settings;
 
 use std::ffi::OsString;
 use std::fs::File;
