@@ -11,12 +11,33 @@ pub type Position = u64;
 pub type Version = u64;
 
 /// Written in one transaction, or not at all.
+///
+/// Claims are released before any is taken, so a name can change hands within a batch. A batch that gathers several
+/// commands goes through [`Batch::claim`] and [`Batch::give_up`], which keep the order in which they came.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
     pub appends: Vec<Append>,
     pub take: Vec<Claim>,
-    /// Names of claims that are given up.
-    pub release: Vec<String>,
+    /// Claims that are given up. One that the named holder does not hold stays as it is: giving up never takes a name
+    /// away from somebody else.
+    pub release: Vec<Claim>,
+}
+
+impl Batch {
+    /// Takes a claim after everything that the batch already does.
+    pub fn claim(&mut self, claim: Claim) {
+        if !self.take.contains(&claim) {
+            self.take.push(claim);
+        }
+    }
+
+    /// Gives a claim up after everything that the batch already does, also one that the batch itself took.
+    pub fn give_up(&mut self, claim: Claim) {
+        self.take.retain(|taken| *taken != claim);
+        if !self.release.contains(&claim) {
+            self.release.push(claim);
+        }
+    }
 }
 
 /// New events of one stream, and its head after them. A batch has at most one append per stream.
@@ -25,6 +46,7 @@ pub struct Append {
     pub stream: StreamId,
     /// Version that the writer believes the stream has.
     pub expected: Version,
+    /// May be empty to change the head alone, of a stream that exists.
     pub entries: Vec<Entry>,
     pub head: Head,
 }
@@ -45,7 +67,7 @@ pub struct Head {
     pub root: Option<String>,
     /// Wall time in milliseconds of the ask's next deadline.
     pub due_wall_ms: Option<i64>,
-    /// Wall time in milliseconds at which it was closed; pruning goes by this.
+    /// Wall time in milliseconds at which it was closed; pruning goes by this, and never touches a stream without it.
     pub closed_wall_ms: Option<i64>,
 }
 
@@ -77,6 +99,8 @@ pub struct Positioned {
     pub entry: Entry,
 }
 
+/// Places of the batch's entries, which follow each other in the batch's order. A batch without entries has the empty
+/// range: `last` is the newest position and `first` the one after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
     pub first: Position,
@@ -86,7 +110,9 @@ pub struct Committed {
 /// Why a batch was not (known to be) committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Somebody else wrote first. Nothing was written; reload these streams and handle the commands again.
+    /// Somebody else wrote first. Nothing was written; reload these streams and the claims' holders and handle the
+    /// commands again. `streams` has every stream at another version than expected, `claims` every claim of the batch
+    /// that another stream holds, with that holder.
     #[error("conflict on {streams:?} {claims:?}")]
     Conflict { streams: Vec<StreamId>, claims: Vec<Claim> },
     /// The engine cannot tell whether it was written: look for the entries' ids before anything else.
@@ -123,11 +149,12 @@ pub trait Reader: Send {
     fn head(&self, stream: &StreamId) -> Result<Option<(Version, Head)>, JournalError>;
     /// All entries of a stream in order; empty for a stream that does not exist.
     fn read(&self, stream: &StreamId) -> Result<Vec<Positioned>, JournalError>;
-    /// Entries after a position, in order and without gaps; at most `limit`.
+    /// Entries after a position, in order and without gaps; at most `limit`. Only pruning takes entries out, and their
+    /// positions are never given again.
     fn feed(&self, after: Position, limit: usize) -> Result<Vec<Positioned>, JournalError>;
-    /// The newest position; 0 for an empty journal.
+    /// The newest position, also of an entry that was pruned since; 0 when nothing was ever committed.
     fn last(&self) -> Result<Position, JournalError>;
-    /// Streams whose head is not closed, ask streams in the order in which they began.
+    /// Streams whose head is not closed, in the order in which they began.
     fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError>;
     /// Who holds a claim.
     fn holder(&self, claim: &str) -> Result<Option<StreamId>, JournalError>;
@@ -139,7 +166,9 @@ pub trait Reader: Send {
 
 /// One writer.
 pub trait Journal: Reader {
-    /// All of the batch or nothing, durable when it returns.
+    /// All of the batch or nothing, durable when it returns. A batch that contradicts itself (two appends of one
+    /// stream, two holders of one claim, an entry's id twice or committed before, a stream that would begin without an
+    /// entry) is refused with [`JournalError::Other`].
     fn commit(&mut self, batch: &Batch) -> Result<Committed, CommitError>;
     /// Deletes closed streams that were closed before this wall time, with their claims, at most `limit` of them;
     /// returns how many went.

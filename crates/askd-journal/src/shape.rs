@@ -1,0 +1,39 @@
+//! What every engine refuses before it looks at its store: batches that contradict themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::contract::{Batch, JournalError};
+
+pub(crate) fn check(batch: &Batch) -> Result<(), JournalError> {
+    let mut streams = BTreeSet::new();
+    let mut ids = BTreeSet::new();
+    for append in &batch.appends {
+        if !streams.insert(&append.stream) {
+            return refuse(format!("a batch has two appends of {}", append.stream));
+        }
+        if append.expected == 0 && append.entries.is_empty() {
+            return refuse(format!("{} would begin without an entry", append.stream));
+        }
+        for entry in &append.entries {
+            if !ids.insert(entry.id) {
+                return refuse(format!("a batch has the entry {} twice", entry.id));
+            }
+        }
+    }
+    let mut holders = BTreeMap::new();
+    for claim in &batch.take {
+        if holders.insert(&claim.name, &claim.holder).is_some_and(|other| *other != claim.holder) {
+            return refuse(format!("a batch gives the claim {} to two streams", claim.name));
+        }
+    }
+    Ok(())
+}
+
+/// An entry whose id was committed before; its stream and version fit, so it is not a retry.
+pub(crate) fn repeated(id: uuid::Uuid) -> JournalError {
+    JournalError::Other(format!("the entry {id} is in the journal already"))
+}
+
+fn refuse(why: String) -> Result<(), JournalError> {
+    Err(JournalError::Other(why))
+}

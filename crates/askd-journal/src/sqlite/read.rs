@@ -1,0 +1,208 @@
+//! Queries. Each is one statement, so each sees one state of the journal.
+
+use std::path::{Path, PathBuf};
+
+use askd_core::id::{AskId, StreamId};
+use askd_core::time::{BootId, Stamp};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row};
+use uuid::Uuid;
+
+use super::error::{At as _, sort};
+use crate::contract::{Entry, Head, JournalError, Position, Positioned, Version};
+use crate::text;
+
+/// How many of the newest entries are read at open.
+const CHECKED_ENTRIES: i64 = 32;
+
+const ENTRY: &str = "position, stream, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event";
+const HEAD: &str = "stream, version, began, state, root, due_wall_ms, closed_wall_ms, sum";
+const LAST: &str = "SELECT max(coalesce((SELECT max(position) FROM entry), 0),
+                    coalesce((SELECT position FROM mark WHERE name = 'pruned'), 0))";
+
+/// A connection that knows where it leads.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) connection: Connection,
+    path: PathBuf,
+}
+
+impl View {
+    pub(super) fn new(connection: Connection, path: PathBuf) -> Self {
+        Self { connection, path }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn statement(&self, sql: &str) -> Result<CachedStatement<'_>, JournalError> {
+        self.connection.prepare_cached(sql).at(&self.path)
+    }
+
+    pub(super) fn head(&self, stream: &StreamId) -> Result<Option<(Version, Head)>, JournalError> {
+        let sql = format!("SELECT {HEAD} FROM head WHERE stream = ?1");
+        Ok(self.row(&sql, [stream.to_string()], |row| self.head_row(row))?.map(|found| (found.1, found.3)))
+    }
+
+    pub(super) fn read(&self, stream: &StreamId) -> Result<Vec<Positioned>, JournalError> {
+        let sql = format!("SELECT {ENTRY} FROM entry WHERE stream = ?1 ORDER BY version");
+        self.rows(&sql, [stream.to_string()], |row| self.entry_row(row))
+    }
+
+    pub(super) fn feed(&self, after: Position, limit: usize) -> Result<Vec<Positioned>, JournalError> {
+        let sql = format!("SELECT {ENTRY} FROM entry WHERE position > ?1 ORDER BY position LIMIT ?2");
+        self.rows(&sql, [clamped(after), clamped(limit as u64)], |row| self.entry_row(row))
+    }
+
+    pub(super) fn last(&self) -> Result<Position, JournalError> {
+        let last = self.statement(LAST)?.query_row([], |row| row.get(0)).at(&self.path)?;
+        self.count(last)
+    }
+
+    pub(super) fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError> {
+        let sql = format!("SELECT {HEAD} FROM head WHERE state <> 'closed' ORDER BY began");
+        self.rows(&sql, [], |row| {
+            self.head_row(row).map(|(stream, version, _, head)| (stream, version, head))
+        })
+    }
+
+    pub(super) fn holder(&self, claim: &str) -> Result<Option<StreamId>, JournalError> {
+        self.row("SELECT holder FROM claim WHERE name = ?1", [claim], |row| {
+            self.stream(&row.get::<_, String>(0).at(&self.path)?)
+        })
+    }
+
+    pub(super) fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError> {
+        // 'ask0' is what follows every 'ask/…'.
+        let sql = format!(
+            "SELECT {HEAD} FROM head INDEXED BY head_due WHERE due_wall_ms <= ?1
+             AND +stream > 'ask/' AND +stream < 'ask0' ORDER BY due_wall_ms, began LIMIT ?2"
+        );
+        self.rows(&sql, [wall_ms, clamped(limit as u64)], |row| match self.head_row(row)?.0 {
+            StreamId::Ask(ask) => Ok(ask),
+            other => Err(self.corrupt(format!("{other} is no ask"))),
+        })
+    }
+
+    pub(super) fn contains(&self, entry: Uuid) -> Result<bool, JournalError> {
+        self.statement("SELECT 1 FROM entry WHERE id = ?1")?
+            .exists([entry.as_bytes().as_slice()])
+            .at(&self.path)
+    }
+
+    /// Reads what the start will rely on: the newest entries, and that their streams' heads agree with them.
+    pub(super) fn check(&self) -> Result<(), JournalError> {
+        let sql = format!("SELECT {ENTRY} FROM entry ORDER BY position DESC LIMIT ?1");
+        for found in self.rows(&sql, [CHECKED_ENTRIES], |row| self.entry_row(row))? {
+            let Some((version, _)) = self.head(&found.stream)? else {
+                return Err(self.corrupt(format!("{} has entries and no head", found.stream)));
+            };
+            if version < found.version {
+                return Err(self.corrupt(format!(
+                    "the head of {} says version {version}, an entry says {}",
+                    found.stream, found.version
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the log into the file and empties it. False when a reader was in the way.
+    pub(super) fn empty_log(&self) -> Result<bool, JournalError> {
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            .map(|busy| busy == 0)
+            .at(&self.path)
+    }
+
+    pub(super) fn corrupt(&self, detail: String) -> JournalError {
+        JournalError::Corrupt { path: self.path.display().to_string(), detail }
+    }
+
+    /// A version or position out of the file.
+    pub(super) fn count(&self, n: i64) -> Result<u64, JournalError> {
+        u64::try_from(n).map_err(|_| self.corrupt(format!("{n} is no version or position")))
+    }
+
+    fn row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T, JournalError>,
+    ) -> Result<Option<T>, JournalError> {
+        let found = self.statement(sql)?.query_row(params, |row| Ok(read(row))).optional().at(&self.path)?;
+        found.transpose()
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T, JournalError>,
+    ) -> Result<Vec<T>, JournalError> {
+        let mut statement = self.statement(sql)?;
+        let mut rows = statement.query(params).at(&self.path)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().at(&self.path)? {
+            found.push(read(row)?);
+        }
+        Ok(found)
+    }
+
+    fn entry_row(&self, row: &Row<'_>) -> Result<Positioned, JournalError> {
+        let get = || -> rusqlite::Result<_> {
+            let at = Stamp {
+                wall_ms: row.get(4)?,
+                boot_ms: row.get::<_, i64>(5)?.cast_unsigned(),
+                boot: BootId(Uuid::from_bytes(row.get(6)?)),
+            };
+            let id = Uuid::from_bytes(row.get(3)?);
+            Ok((row.get(0)?, row.get_ref(1)?.as_str()?, row.get(2)?, id, at, row.get(7)?))
+        };
+        let (position, name, version, id, at, sum): (i64, &str, i64, Uuid, Stamp, i64) =
+            get().map_err(|e| sort(&self.path, &e))?;
+        let (position, version) = (self.count(position)?, self.count(version)?);
+        let event = row.get_ref(8).and_then(|event| Ok(event.as_str()?)).at(&self.path)?;
+        if text::entry_sum(position, name, version, id, at, event) != sum {
+            return Err(self.corrupt(format!("the entry at position {position} was changed")));
+        }
+        let event = text::decode(event)
+            .map_err(|e| self.corrupt(format!("the entry at position {position} does not read back: {e}")))?;
+        Ok(Positioned { position, stream: self.stream(name)?, version, entry: Entry { id, at, event } })
+    }
+
+    fn head_row(&self, row: &Row<'_>) -> Result<(StreamId, Version, Position, Head), JournalError> {
+        let get = || -> rusqlite::Result<_> {
+            let name = row.get_ref(0)?.as_str()?;
+            let state = row.get_ref(3)?.as_str()?;
+            Ok((name, row.get(1)?, row.get(2)?, state, row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?))
+        };
+        let (name, version, began, state, root, due_wall_ms, closed_wall_ms, sum): (
+            &str,
+            i64,
+            i64,
+            &str,
+            Option<String>,
+            _,
+            _,
+            i64,
+        ) = get().at(&self.path)?;
+        let (version, began) = (self.count(version)?, self.count(began)?);
+        let state = text::state_of(state)
+            .ok_or_else(|| self.corrupt(format!("the head of {name} has the state {state:?}")))?;
+        let head = Head { state, root, due_wall_ms, closed_wall_ms };
+        if text::head_sum(name, version, began, &head) != sum {
+            return Err(self.corrupt(format!("the head of {name} was changed")));
+        }
+        Ok((self.stream(name)?, version, began, head))
+    }
+
+    fn stream(&self, name: &str) -> Result<StreamId, JournalError> {
+        name.parse().map_err(|e| self.corrupt(format!("{e}")))
+    }
+}
+
+/// A number as SQLite takes it; what is beyond its range is beyond every row as well.
+fn clamped(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

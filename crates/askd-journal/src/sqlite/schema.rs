@@ -1,0 +1,134 @@
+//! The tables, and the way from each version of them to the next. Forward only.
+
+use rusqlite::Connection;
+
+use super::error::At as _;
+use super::files::Place;
+use crate::contract::JournalError;
+
+/// `askd` in ASCII, in the file's header: tells a journal from another program's database.
+const APPLICATION: i64 = 0x6173_6b64;
+
+/// What makes version N + 1 out of version N, at index N. A released step never changes.
+const STEPS: [&str; 2] = [BASE, READABLE];
+
+const KNOWN: i64 = STEPS.len() as i64;
+
+const BASE: &str = "
+    CREATE TABLE entry(
+        position INTEGER PRIMARY KEY,
+        stream TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        id BLOB NOT NULL UNIQUE,
+        at_wall_ms INTEGER NOT NULL,
+        at_boot_ms INTEGER NOT NULL,
+        at_boot BLOB NOT NULL,
+        sum INTEGER NOT NULL,
+        event TEXT NOT NULL,
+        UNIQUE(stream, version)
+    ) STRICT;
+
+    CREATE TABLE head(
+        stream TEXT PRIMARY KEY,
+        version INTEGER NOT NULL,
+        began INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK(state IN ('open', 'unfinished', 'closed')),
+        root TEXT,
+        due_wall_ms INTEGER,
+        closed_wall_ms INTEGER,
+        sum INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX head_live ON head(began) WHERE state <> 'closed';
+    CREATE INDEX head_due ON head(due_wall_ms, began) WHERE due_wall_ms IS NOT NULL;
+
+    CREATE TABLE claim(
+        name TEXT PRIMARY KEY,
+        holder TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX claim_holder ON claim(holder);
+
+    -- 'pruned': the newest position when entries were last pruned, so that positions are never given twice.
+    CREATE TABLE mark(
+        name TEXT PRIMARY KEY,
+        position INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO mark VALUES ('pruned', 0);
+";
+
+/// An index for pruning, and a view for people with a sqlite3 shell. Functions only that SQLite had before 3.38.
+const READABLE: &str = "
+    CREATE INDEX head_closed ON head(closed_wall_ms, began) WHERE state = 'closed';
+
+    CREATE VIEW log AS
+    SELECT
+        e.position,
+        strftime('%Y-%m-%dT%H:%M:%fZ', e.at_wall_ms / 1000.0, 'unixepoch') AS at,
+        json_extract(e.event, '$.type') AS event,
+        json_extract(a.event, '$.ask.handle') AS handle,
+        json_extract(a.event, '$.ask.lineage.session.agent') AS agent,
+        json_extract(a.event, '$.ask.lineage.session.session') AS session,
+        json_extract(a.event, '$.ask.action.tool') AS tool,
+        json_extract(e.event, '$.outcome.kind') AS outcome,
+        json_extract(e.event, '$.outcome.cause') AS cause,
+        json_extract(e.event, '$.outcome.surface') AS surface,
+        json_extract(e.event, '$.outcome.by') AS who,
+        json_extract(e.event, '$.outcome.message') AS message,
+        h.state,
+        e.stream,
+        e.version,
+        e.event AS body
+    FROM entry e
+    LEFT JOIN entry a ON a.stream = e.stream AND a.version = 1 AND e.stream LIKE 'ask/%'
+    LEFT JOIN head h ON h.stream = e.stream
+    ORDER BY e.position;
+";
+
+/// Fills an empty file with the newest schema.
+pub(super) fn create(connection: &Connection, place: &Place) -> Result<(), JournalError> {
+    // Must come before the first table: it decides how pages are kept.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").at(place.path())?;
+    connection.pragma_update(None, "application_id", APPLICATION).at(place.path())?;
+    steps_from(0, connection, place)
+}
+
+/// Refuses other programs' databases and newer schemas, before anything is written.
+pub(super) fn check_identity(connection: &Connection, place: &Place) -> Result<(), JournalError> {
+    if number(connection, "application_id", place)? != APPLICATION {
+        return Err(place.corrupt("it is a database of another program"));
+    }
+    match number(connection, "user_version", place)? {
+        found if found > KNOWN => Err(JournalError::Newer { path: place.shown(), found, known: KNOWN }),
+        found if found < 1 => Err(place.corrupt(&format!("its schema version is {found}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Brings an older journal to the newest schema, after a backup.
+pub(super) fn migrate(connection: &Connection, place: &Place) -> Result<(), JournalError> {
+    let found = number(connection, "user_version", place)?;
+    if found == KNOWN {
+        return Ok(());
+    }
+    let (new, backup) = place.begin_backup(found)?;
+    // The target exists and is empty, which SQLite accepts, so it was private from its first moment.
+    let target = new.path().to_str().ok_or_else(|| {
+        JournalError::Other(format!("{}: cannot be backed up: its path is not UTF-8", place.shown()))
+    })?;
+    connection.execute("VACUUM INTO ?1", [target]).at(place.path())?;
+    place.finish(&new, &backup)?;
+    steps_from(found, connection, place)
+}
+
+fn steps_from(version: i64, connection: &Connection, place: &Place) -> Result<(), JournalError> {
+    for (number, step) in (1..).zip(STEPS).skip_while(|(number, _)| *number <= version) {
+        // An error leaves the transaction open, and the connection is closed then, which rolls it back.
+        connection
+            .execute_batch(&format!("BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;"))
+            .at(place.path())?;
+    }
+    Ok(())
+}
+
+fn number(connection: &Connection, pragma: &str, place: &Place) -> Result<i64, JournalError> {
+    connection.pragma_query_value(None, pragma, |row| row.get(0)).at(place.path())
+}
