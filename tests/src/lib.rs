@@ -1,1 +1,21 @@
+//! What the whole-system tests are made of: a world of its own for each test, real agents in it, and a scripted
+//! model server that plays the cloud. It never decides anything about an ask and never mocks askd or an agent.
+//!
+//! Read [`World`] (a temporary home with askd in it) and [`Model`] (the scripted server) first.
+//! Everything waits on conditions with [`until`]; nothing sleeps to synchronise.
 
+mod agents;
+mod headless;
+mod model;
+mod patience;
+mod processes;
+mod terminal;
+mod world;
+
+pub use agents::Version;
+pub use headless::{Headless, Host, Request};
+pub use model::{Gate, Model, Scripts, Step, ToolResult};
+pub use patience::{PATIENCE, until};
+pub use processes::{alive, children, kill, pause, resume};
+pub use terminal::Terminal;
+pub use world::{Ask, Lineage, Outcome, Ran, RequesterLink, Session, Subagent, World};
