@@ -3,7 +3,7 @@
 use askd_core::id::StreamId;
 use askd_core::state::AskState;
 use askd_core::{AskId, Delivery, Event, Hash256, State};
-use askd_journal::{Claim, Head, HeadState};
+use askd_journal::{Batch, Claim, Head, HeadState};
 
 pub(crate) fn of_stream(state: &State, stream: &StreamId, wall_ms: i64) -> Head {
     match stream {
@@ -51,25 +51,16 @@ fn key_claim(ask: &AskState) -> String {
 }
 
 /// Claims that one event takes or gives up, given the ask as it is after the batch.
-pub(crate) fn claims(
-    id: AskId,
-    event: &Event,
-    ask: Option<&AskState>,
-    take: &mut Vec<Claim>,
-    release: &mut Vec<String>,
-) {
+pub(crate) fn claims(id: AskId, event: &Event, ask: Option<&AskState>, batch: &mut Batch) {
     let Some(ask) = ask else { return };
-    let key = key_claim(ask);
+    let holder = StreamId::Ask(id);
+    let key = Claim { name: key_claim(ask), holder: holder.clone() };
     if let Event::Asked { ask: asked } = event {
-        let holder = StreamId::Ask(id);
-        take.push(Claim { name: format!("handle/{}", asked.handle), holder: holder.clone() });
-        take.push(Claim { name: key.clone(), holder });
+        batch.claim(Claim { name: format!("handle/{}", asked.handle), holder });
+        batch.claim(key.clone());
     }
     let reattachable = ask.is_open() || ask.delivery == Delivery::Pending;
     if !reattachable {
-        take.retain(|c| c.name != key);
-        if !matches!(event, Event::Asked { .. }) && !release.contains(&key) {
-            release.push(key);
-        }
+        batch.give_up(key);
     }
 }

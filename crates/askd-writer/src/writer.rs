@@ -175,7 +175,7 @@ impl<J: Journal> Writer<J> {
         for record in records {
             let Record { stream, at, event } = record;
             if let StreamId::Ask(id) = &stream {
-                heads::claims(*id, &event, self.state.ask(*id), &mut batch.take, &mut batch.release);
+                heads::claims(*id, &event, self.state.ask(*id), &mut batch);
             }
             let place = *places.entry(stream.clone()).or_insert_with(|| {
                 batch.appends.push(Append {
