@@ -102,11 +102,11 @@ impl Terminal {
         self.keys("\r")
     }
 
-    /// Presses a key until this is gone from the screen: a dialog that has just appeared takes no keys yet.
-    pub fn press(&mut self, key: &str, shown: &str) -> Result<()> {
+    /// Presses a key again and again until it has had its effect: a dialog that has just appeared takes no keys yet.
+    pub fn press(&mut self, key: &str, effect: &str, mut seen: impl FnMut(&str) -> bool) -> Result<()> {
         let mut pressed: Option<Instant> = None;
-        until(&format!("{key:?} to take {shown:?} from the screen"), || {
-            if !self.text().contains(shown) {
+        until(&format!("{key:?} to bring about: {effect}"), || {
+            if seen(&self.text()) {
                 return Ok(Some(()));
             }
             if pressed.is_none_or(|at| at.elapsed() > BETWEEN_PRESSES) {

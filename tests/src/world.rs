@@ -1,9 +1,11 @@
 //! A world of its own for one test: a temporary home with settings, a project folder, and askd under one directory.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -88,6 +90,16 @@ pub struct Ran {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
+}
+
+impl Ran {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
 }
 
 /// The world; its processes and files are gone when it is dropped.
@@ -214,12 +226,21 @@ impl World {
 
     /// Runs a command of askd as the person.
     pub fn run(&self, args: &[&str]) -> Result<Ran> {
-        let output = self.command(args).output().context("askd cannot be started")?;
-        Ok(Ran {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        Ok(Ran::of(&self.command(args).output().context("askd cannot be started")?))
+    }
+
+    /// Runs a command of askd as the person, with this on its standard input.
+    pub fn run_with(&self, args: &[&str], stdin: &[u8]) -> Result<Ran> {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("askd cannot be started")?;
+        let mut pipe = child.stdin.take().context("no standard input")?;
+        let bytes = stdin.to_owned();
+        // A program that has read enough closes its end; that is its own affair.
+        let feeder = thread::spawn(move || drop(pipe.write_all(&bytes)));
+        let output = child.wait_with_output()?;
+        drop(feeder.join());
+        Ok(Ran::of(&output))
     }
 
     /// A command of askd, ready to start as the person.

@@ -26,7 +26,7 @@ orphan() {
     try orphan "$ASKD" allow "$VICTIM"
 }
 export -f try orphan
-(setsid nohup bash -c 'orphan "$0"' "$BASHPID" > /dev/null 2>&1 &)
+(parent=$BASHPID; setsid nohup bash -c 'orphan "$0"' "$parent" > /dev/null 2>&1 &)
 until [ -s code.orphan ]; do sleep 0.05; done
 
 # The two sockets, without the program.

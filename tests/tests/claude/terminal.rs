@@ -20,8 +20,7 @@ fn c11_the_first_answer_counts_in_the_terminal_and_in_askd() -> Result<()> {
     // The terminal is first.
     let first = world.ask("touch first")?;
     terminal.wait_for(&[DIALOG, "touch first"])?;
-    terminal.press("\r", "Bash command")?;
-    world.wait_made("first")?;
+    terminal.press("\r", "the file first", |_| world.made("first"))?;
     let first = world.wait(&first.id, "the terminal's answer learned", |ask| ask.state == "settled")?;
     assert_eq!(first.settled(), Some(("allowed", "agent")));
     assert_eq!(world.deny(&first.id, "too late")?, 5);
@@ -36,7 +35,7 @@ fn c11_the_first_answer_counts_in_the_terminal_and_in_askd() -> Result<()> {
     // No in the terminal.
     let third = world.ask("touch third")?;
     terminal.wait_for(&[DIALOG, "touch third"])?;
-    terminal.press("\u{1b}", DIALOG)?;
+    terminal.press("\u{1b}", "the dialog gone", |text| !text.contains(DIALOG))?;
     let third = world.wait(&third.id, "the ask withdrawn", |ask| ask.state == "settled")?;
     assert_eq!(third.settled(), Some(("withdrawn", "cancelled")));
     assert_eq!(world.allow(&third.id)?, 5);
@@ -54,8 +53,7 @@ fn c11_a_denial_of_a_command_that_already_runs_is_overtaken() -> Result<()> {
 
     let ask = world.ask("touch started")?;
     terminal.wait_for(&[DIALOG])?;
-    terminal.press("\r", DIALOG)?;
-    world.wait_made("started")?;
+    terminal.press("\r", "the command started", |_| world.made("started"))?;
     // The agent tells nobody that it was answered, so the ask is still open here.
     assert_eq!(world.deny(&ask.id, "not now")?, 0);
     fs::write(world.project().join("go"), "")?;
@@ -97,7 +95,7 @@ fn c11_a_question_to_the_person_goes_to_the_agents_own_prompt() -> Result<()> {
     let ask = handed_back(&world)?;
     assert_eq!(ask.action["tool"], "AskUserQuestion");
     assert_eq!((world.allow(&ask.id)?, world.deny(&ask.id, "no")?), (5, 5));
-    terminal.press("\r", "Blue it is")?;
+    terminal.press("\r", "the question gone", |text| !text.contains("Blue it is"))?;
     let told = model.result("main", 0)?;
     assert!(told.text.contains("Red") && !told.is_error, "{told:?}");
     let ask = world.wait(&ask.id, "the person's answer learned", |ask| ask.state == "settled")?;
@@ -132,8 +130,7 @@ fn c11_a_background_child_is_held_only_while_somebody_looks_at_askd() -> Result<
     // From here on somebody looks: the next one is held for them.
     let mut queue = Terminal::run(world.askd(), &[], world.env(), &world.home())?;
     queue.wait_for(&[ask.handle.as_str()])?;
-    terminal.press("\r", "touch alone")?;
-    world.wait_made("alone")?;
+    terminal.press("\r", "the file alone", |_| world.made("alone"))?;
     let ask = world.wait(&ask.id, "the terminal's answer learned", |ask| ask.state == "settled")?;
     assert_eq!(ask.settled(), Some(("allowed", "agent")));
 
