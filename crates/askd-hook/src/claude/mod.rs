@@ -128,7 +128,7 @@ fn ask(event: &Event<'_>, around: &Around, places: Places, patience_secs: u64) -
 
 /// Prints the decision as the last thing that matters; only then is the outcome handed.
 fn deliver(event: &Event<'_>, ask: &Ask, asker: &mut Asker) -> Result<(), String> {
-    let Some(line) = decide::decision(event, ask) else { return Ok(()) };
+    let Some(line) = decide::decision(event, ask)? else { return Ok(()) };
     print(&line).map_err(|error| format!("the decision could not be printed: {error}"))?;
     asker.tell(&ask.id, "handed", None, TELL_PATIENCE).map_err(|error| error.to_string())
 }
