@@ -205,16 +205,20 @@ pub enum Seen {
         info: CallInfo,
         spawn: Option<SpawnSeen>,
     },
+    /// The call ran and ended, well or not. A call that was rejected did not run: that is `OwnPromptAnswered`.
     CallEnded {
         call: String,
         ok: bool,
     },
+    /// A cancel, of the whole session tree or of one subagent and its children.
     TurnCancelled {
         subagent: Option<String>,
     },
+    /// One thread came to its end by itself; its children may go on.
     TurnEnded {
         subagent: Option<String>,
     },
+    /// The agent's own prompt for this call was answered.
     OwnPromptAnswered {
         call: String,
         allowed: bool,

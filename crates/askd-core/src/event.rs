@@ -246,6 +246,10 @@ pub enum Note {
     LateForgotten {
         ask: AskId,
     },
+    /// The requester of an ask that was settled meanwhile did not come back to hear it.
+    RequesterForgotten {
+        ask: AskId,
+    },
 }
 
 /// A tool call that an observation announced.

@@ -12,6 +12,11 @@ use uuid::Uuid;
 #[serde(transparent)]
 pub struct AskId(pub Uuid);
 
+impl AskId {
+    pub(crate) const MIN: Self = Self(Uuid::nil());
+    pub(crate) const MAX: Self = Self(Uuid::max());
+}
+
 impl fmt::Display for AskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.hyphenated().fmt(f)

@@ -14,6 +14,8 @@ pub enum Refusal {
     AlreadySettled(AskId),
     /// The requester was lost, the answer is kept for the same call asking again within the span.
     #[error("too late for this call; kept as {decision:?} until the same call asks again")]
+    ///
+    /// The span of `for_ms` milliseconds runs from `recorded_at`, the moment in which the requester was lost.
     Late { ask: AskId, decision: Decision, recorded_at: Stamp, for_ms: u64 },
     #[error("handed back: only the agent's own prompt, in the {at}, can answer it now")]
     HandedBack { ask: AskId, at: String },

@@ -1,6 +1,6 @@
 //! Answers: first one wins, every other one hears who did.
 
-use crate::ask::{Choice, ChoiceKind, Decision, plain};
+use crate::ask::{Choice, Decision, plain};
 use crate::command::{Answer, Reply};
 use crate::event::{Event, LateAnswer};
 use crate::id::AskId;
@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 use crate::time::Now;
 
 use super::timeout::record;
-use super::{AskState, Handled, Late, Link, State};
+use super::{AskState, Handled, Link, State};
 
 impl State {
     pub(super) fn answer(&self, answer: &Answer, now: Now) -> Handled {
@@ -46,14 +46,13 @@ impl State {
         let id = answer.ask;
         let already = Handled::refused(Refusal::AlreadySettled(id));
         let for_ms = self.settings.late_answer_ms;
-        let Some(lost_at) = ask.lost_at else { return already };
-        let gone = ask.outcome.as_ref().is_some_and(|o| o.cause == Cause::RequesterGone);
-        if !gone || ask.late != Late::None || lost_at.elapsed(now) >= for_ms {
+        let Some(lost_at) = ask.lost_at.filter(|_| ask.may_keep_answer()) else { return already };
+        if ask.elapsed(lost_at, now) >= for_ms {
             return already;
         }
         // Only a plain yes or no can be given to another call.
         let Ok(choice) = choose(ask, answer) else { return already };
-        if choice.kind == ChoiceKind::AllowAlways || choice.kind == ChoiceKind::RejectAlways {
+        if plain(&ask.ask.options, answer.decision) != Some(choice) {
             return already;
         }
         let kept = LateAnswer {
@@ -62,7 +61,7 @@ impl State {
             surface: answer.surface.clone(),
             by: answer.by.clone(),
             message: answer.message.clone(),
-            stop: answer.stop,
+            stop: answer.stop && answer.decision == Decision::Deny,
             lost_at,
             for_ms,
         };
@@ -74,14 +73,11 @@ impl State {
 
     pub(super) fn revoke_late(&self, id: AskId, by: &str, now: Now) -> Handled {
         let Some(ask) = self.asks.get(&id) else { return Handled::refused(Refusal::UnknownAsk) };
-        match ask.late {
-            Late::Recorded(_) => Handled::done(vec![record(
-                id,
-                now,
-                Event::LateRevoked { reason: format!("taken back by {by}") },
-            )]),
-            Late::None | Late::Used(_) | Late::Over => Handled::refused(Refusal::AlreadySettled(id)),
+        if ask.kept_answer().is_none() {
+            return Handled::refused(Refusal::AlreadySettled(id));
         }
+        let reason = format!("taken back by {by}");
+        Handled::done(vec![record(id, now, Event::LateRevoked { reason })])
     }
 }
 
@@ -118,7 +114,7 @@ fn decided(ask: &AskState, answer: &Answer, choice: &Choice, now: Now) -> Outcom
         message: answer.message.clone(),
         stop: answer.stop && answer.decision == Decision::Deny,
         at: now,
-        after_ms: ask.ask.asked_at.elapsed(now),
+        after_ms: ask.elapsed(ask.ask.asked_at, now),
         late_of: None,
     }
 }

@@ -23,7 +23,7 @@ impl State {
     fn apply_record(&mut self, record: &Record, now: Now) {
         match &record.stream {
             StreamId::Ask(id) => {
-                self.apply_to_ask(*id, &record.event, record.at);
+                self.apply_to_ask(*id, &record.event, record.at, now);
                 self.index(*id, now);
                 self.touched.insert(*id);
             }
@@ -40,8 +40,7 @@ impl State {
                 },
                 Event::SessionEnded { .. } => {
                     if let Some(session) = self.sessions.get_mut(key) {
-                        session.ended = true;
-                        session.ended_at = Some(record.at);
+                        session.end(record.at);
                         let asks: Vec<_> = session.asks.iter().copied().collect();
                         self.turn_over(asks);
                     }
@@ -75,10 +74,15 @@ impl State {
         }
     }
 
-    fn apply_to_ask(&mut self, id: AskId, event: &Event, at: Stamp) {
+    fn apply_to_ask(&mut self, id: AskId, event: &Event, at: Stamp, now: Now) {
         if let Event::Asked { ask } = event {
-            self.insert(Arc::new((**ask).clone()));
+            self.insert(Arc::new((**ask).clone()), now);
             return;
+        }
+        if let Event::HandedBack { .. } | Event::Detached = event
+            && let Some(link) = self.asks.get(&id).map(|ask| ask.link.clone())
+        {
+            self.unlink(id, &link);
         }
         let Some(state) = self.asks.get_mut(&id) else { return };
         match event {
@@ -126,12 +130,24 @@ impl State {
         }
     }
 
-    fn insert(&mut self, ask: Arc<Ask>) {
-        let (id, key) = (ask.id, ask.lineage.session.clone());
-        self.by_key.insert((ask.requester.token, ask.key.clone()), id);
+    fn insert(&mut self, ask: Arc<Ask>, now: Now) {
+        let id = ask.id;
+        // Read back over itself: it counts once.
+        self.remove(id);
+        self.by_key.insert((ask.requester.token, ask.key.clone(), ask.digest, id));
+        self.handles_elsewhere.remove(&ask.handle);
         self.handles.insert(ask.handle.clone(), id);
-        if let Some(session) = self.sessions.get_mut(&key) {
+        // A session that the journal closed is not read back at a start; what is left of its asks still counts.
+        let key = &ask.lineage.session;
+        if !self.sessions.contains_key(key) {
+            self.sessions.insert(key.clone(), Session::closed_before(&ask));
+        }
+        if let Some(session) = self.sessions.get_mut(key) {
             session.waiting += u32::from(session.asks.insert(id));
+            // One call asks once here; a call that ends unseen is no candidate for the next one like it.
+            if let Some(call) = &ask.lineage.call {
+                session.forget_call(call);
+            }
         }
         let state = AskState {
             link: Link::Detached { since: ask.asked_at, grace_ms: ask.requester.grace_ms },
@@ -143,6 +159,7 @@ impl State {
             shown: Vec::new(),
             turn_over: false,
             recalled: false,
+            anchor: now,
             dues: Vec::new(),
         };
         self.asks.insert(id, state);
@@ -199,20 +216,25 @@ impl State {
                 self.index(*ask, now);
                 self.touched.insert(*ask);
             }
+            Note::RequesterForgotten { ask } => {
+                if let Some(state) = self.asks.get_mut(ask)
+                    && matches!(state.link, Link::Detached { .. })
+                {
+                    state.link = Link::Detached { since: now, grace_ms: 0 };
+                }
+                self.index(*ask, now);
+                self.touched.insert(*ask);
+            }
         }
     }
 
     fn attach(&mut self, id: AskId, link: LinkId, now: Now) {
         let Some(state) = self.asks.get_mut(&id) else { return };
-        if let Link::Attached(old) = state.link
-            && let Some(asks) = self.links.get_mut(&old)
-        {
-            asks.remove(&id);
-        }
         if !state.is_handed_back() {
-            state.link = Link::Attached(link);
+            let old = std::mem::replace(&mut state.link, Link::Attached(link));
+            self.unlink(id, &old);
+            self.links.entry(link).or_default().insert(id);
         }
-        self.links.entry(link).or_default().insert(id);
         self.index(id, now);
         self.touched.insert(id);
     }

@@ -31,9 +31,19 @@ impl State {
             if !ask.is_open() {
                 return Handled::refused(Refusal::AlreadySettled(id));
             }
+            if ask.is_handed_back() {
+                return Handled::done(Vec::new());
+            }
             let at = ask.ask.requester.own_prompt.as_ref().map_or("agent", |o| o.at.as_str()).to_owned();
             let event = Event::HandedBack { at, why: "the requester stopped waiting".to_owned() };
             return Handled::done(vec![record(id, now, event)]);
+        }
+        // Losing the requester is no cancel: what was decided may still serve the same call.
+        if matches!(cause, Cause::RequesterGone | Cause::RequesterLimit) && !ask.is_open() {
+            let why = cause.name().to_owned();
+            let expired =
+                (ask.delivery == Delivery::Pending).then(|| record(id, now, Event::DeliveryExpired { why }));
+            return Handled::done(expired.into_iter().collect());
         }
         Handled::done(cancel(id, ask, cause, None, now))
     }
@@ -142,7 +152,7 @@ pub(super) fn cancel(id: AskId, ask: &AskState, cause: Cause, note: Option<Strin
         changes.push(record(id, now, Event::Voided { why }));
     } else if ask.delivery == Delivery::Pending {
         changes.push(record(id, now, Event::DeliveryRefused { reason: why }));
-    } else if ask.kept_answer().is_some() {
+    } else if ask.kept_answer().is_some() || ask.may_keep_answer() {
         changes.push(record(id, now, Event::LateRevoked { reason: why }));
     }
     changes

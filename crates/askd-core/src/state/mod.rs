@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ask::{Ask, Decision};
+use crate::digest::Digest;
 use crate::event::{Change, Event, LateAnswer, Note, Record, SurfaceInfo};
 use crate::handle::Handle;
 use crate::id::{AskId, Instance, LinkId, SessionKey, StreamId, SurfaceId, TokenHash};
@@ -31,12 +32,14 @@ pub use timeout::Due;
 pub struct State {
     pub settings: Settings,
     asks: BTreeMap<AskId, AskState>,
-    by_key: BTreeMap<(TokenHash, String), AskId>,
+    /// One requester may ask several things under one key, so the content is part of it.
+    by_key: BTreeSet<(TokenHash, String, Digest, AskId)>,
     handles: BTreeMap<Handle, AskId>,
     /// Handles that the journal said are taken by asks that are not in memory.
     handles_elsewhere: BTreeSet<Handle>,
     sessions: BTreeMap<SessionKey, Session>,
     surfaces: BTreeMap<SurfaceId, SurfaceInfo>,
+    /// Asks that are attached, by their link.
     links: BTreeMap<LinkId, BTreeSet<AskId>>,
     loosenings: BTreeSet<(String, String)>,
     /// Asks that hold an answer which a repeated call may use.
@@ -71,6 +74,9 @@ pub struct AskState {
     turn_over: bool,
     /// Read back from the journal after it was finished.
     recalled: bool,
+    /// When it came into this memory. Spans that began in another boot are carried over to this boot's clock here,
+    /// once, so that a later step of the wall clock moves nothing.
+    anchor: Stamp,
     dues: Vec<(u64, Due)>,
 }
 
@@ -122,15 +128,60 @@ impl AskState {
         self.ask.lineage.call.as_deref()
     }
 
-    /// An undelivered allow: a cancel voids it.
+    /// An undelivered allow: a cancel voids it. One whose requester was lost may still be handed over by it.
     fn is_undelivered_allow(&self) -> bool {
-        self.delivery == Delivery::Pending
-            && self.outcome.as_ref().is_some_and(|o| o.kind == OutcomeKind::Allowed)
+        let undelivered = match self.delivery {
+            Delivery::Pending => true,
+            Delivery::Expired => self.late == Late::None && !self.recalled,
+            _ => false,
+        };
+        undelivered && self.outcome.as_ref().is_some_and(|o| o.kind == OutcomeKind::Allowed)
+    }
+
+    /// An answer that comes now would be kept for the same call asking again.
+    fn may_keep_answer(&self) -> bool {
+        let gone = self.outcome.as_ref().is_some_and(|o| o.cause == Cause::RequesterGone);
+        gone && self.lost_at.is_some() && self.late == Late::None && !self.recalled
+    }
+
+    /// Settled without anything to deliver while the requester was away: when it comes back in time it hears so, and
+    /// nobody is asked again.
+    fn is_unheard(&self) -> bool {
+        let ended_for_it = self
+            .outcome
+            .as_ref()
+            .is_some_and(|o| matches!(o.cause, Cause::Agent | Cause::Cancelled | Cause::SessionEnded));
+        ended_for_it && self.delivery == Delivery::None && !self.recalled && self.grace().is_some()
+    }
+
+    fn grace(&self) -> Option<(Stamp, u64)> {
+        match self.link {
+            Link::Detached { since, grace_ms } if grace_ms > 0 => Some((since, grace_ms)),
+            Link::Detached { .. } | Link::Attached(_) | Link::HandedBack { .. } => None,
+        }
+    }
+
+    /// Milliseconds from `since`, a stamp of this ask, to `now`.
+    pub(crate) fn elapsed(&self, since: Stamp, now: Now) -> u64 {
+        if since.boot == now.boot {
+            since.elapsed(now)
+        } else {
+            since.elapsed(self.anchor).saturating_add(self.anchor.elapsed(now))
+        }
+    }
+
+    /// When a span of `ms` that began at `since` ends, on the boot clock of `now`.
+    fn due(&self, since: Stamp, ms: u64, now: Now) -> u64 {
+        if since.boot == now.boot {
+            since.due(ms, now)
+        } else {
+            self.anchor.due(ms.saturating_sub(since.elapsed(self.anchor)), now)
+        }
     }
 
     /// The answer that a repeated call may use: one that came late, or one that never reached the requester.
     pub(crate) fn kept_answer(&self) -> Option<LateAnswer> {
-        let lost_at = self.lost_at?;
+        let lost_at = self.lost_at.filter(|_| !self.recalled)?;
         match &self.late {
             Late::Recorded(answer) => Some(answer.clone()),
             Late::Used(_) | Late::Over => None,
@@ -140,22 +191,17 @@ impl AskState {
                 if self.ask.requester.kind == crate::ask::RequesterKind::Hook && self.call().is_none() {
                     return None;
                 }
-                let once = match (&outcome.option, outcome.kind) {
-                    (_, OutcomeKind::Denied) => true,
-                    (Some(option), OutcomeKind::Allowed) => self
-                        .ask
-                        .options
-                        .iter()
-                        .any(|c| c.id == *option && c.kind == crate::ask::ChoiceKind::AllowOnce),
-                    (_, OutcomeKind::Allowed | OutcomeKind::Withdrawn) => false,
+                let decision = match outcome.kind {
+                    OutcomeKind::Allowed => Decision::Allow,
+                    OutcomeKind::Denied => Decision::Deny,
+                    OutcomeKind::Withdrawn => return None,
                 };
-                (self.delivery == Delivery::Expired && outcome.cause == Cause::Person && once).then(|| {
-                    LateAnswer {
-                        decision: if outcome.kind == OutcomeKind::Allowed {
-                            Decision::Allow
-                        } else {
-                            Decision::Deny
-                        },
+                // Another call gets the plain yes or no, so nothing else may have been meant.
+                let plain = crate::ask::plain(&self.ask.options, decision).map(|c| &c.id);
+                let is_plain = plain == outcome.option.as_ref();
+                (self.delivery == Delivery::Expired && outcome.cause == Cause::Person && is_plain).then(
+                    || LateAnswer {
+                        decision,
                         source: outcome.source.unwrap_or(crate::outcome::Source::Direct),
                         surface: outcome.surface.clone().unwrap_or_default(),
                         by: outcome.by.clone(),
@@ -163,8 +209,8 @@ impl AskState {
                         stop: outcome.stop,
                         lost_at,
                         for_ms: 0,
-                    }
-                })
+                    },
+                )
             }
         }
     }
@@ -177,16 +223,15 @@ impl AskState {
         if self.lost_at.is_some() && matches!(self.late, Late::None | Late::Recorded(_)) {
             return false;
         }
+        // The call may still be seen to run, or to run although it was denied.
+        let watched = self.call().is_some() && !self.turn_over;
         match self.delivery {
             Delivery::Pending => false,
             // Without a call to watch, nothing more can be learned once the requester has let go.
             Delivery::Handed => self.turn_over || (self.call().is_none() && !self.is_attached()),
-            Delivery::None
-            | Delivery::Confirmed
-            | Delivery::Refused
-            | Delivery::Overtaken
-            | Delivery::Voided
-            | Delivery::Expired => true,
+            Delivery::Refused | Delivery::Expired => !watched,
+            Delivery::None => !self.is_unheard(),
+            Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided => true,
         }
     }
 }
@@ -214,8 +259,14 @@ impl State {
         self.handles.get(handle).copied()
     }
 
-    pub fn by_key(&self, token: TokenHash, key: &str) -> Option<AskId> {
-        self.by_key.get(&(token, key.to_owned())).copied()
+    /// The newest ask of this requester, key and content that its requester can still come back to.
+    pub fn by_key(&self, token: TokenHash, key: &str, digest: Digest) -> Option<AskId> {
+        let at = |id| (token, key.to_owned(), digest, id);
+        self.by_key.range(at(AskId::MIN)..=at(AskId::MAX)).rev().map(|(.., id)| *id).find(|id| {
+            self.asks
+                .get(id)
+                .is_some_and(|ask| ask.is_open() || ask.delivery == Delivery::Pending || ask.is_unheard())
+        })
     }
 
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
@@ -269,7 +320,7 @@ impl State {
         self.handles_elsewhere.insert(handle);
     }
 
-    /// Folds a stream that the journal keeps. Links do not survive a restart: whoever waited has to come back.
+    /// Folds a stream that the journal keeps; sessions come before their asks. Links do not survive a restart: whoever waited has to come back.
     pub fn load<'a>(
         &mut self,
         stream: &StreamId,
@@ -284,6 +335,8 @@ impl State {
             let restart_grace = self.settings.restart_grace_ms;
             if let Some(ask) = self.asks.get_mut(id) {
                 ask.recalled = closed;
+                // Notes are gone; that its session has ended is not.
+                ask.turn_over |= self.sessions.get(ask.session()).is_none_or(|s| s.ended);
                 if !closed && !ask.is_handed_back() {
                     let grace_ms = ask.ask.requester.grace_ms.max(restart_grace);
                     ask.link = Link::Detached { since: now, grace_ms };
@@ -345,19 +398,22 @@ impl State {
             self.handles.remove(&ask.ask.handle);
             self.handles_elsewhere.insert(ask.ask.handle.clone());
         }
-        let key = (ask.ask.requester.token, ask.ask.key.clone());
-        if self.by_key.get(&key) == Some(&id) {
-            self.by_key.remove(&key);
-        }
+        self.by_key.remove(&(ask.ask.requester.token, ask.ask.key.clone(), ask.ask.digest, id));
         if let Some(session) = self.sessions.get_mut(ask.session()) {
             session.asks.remove(&id);
             if ask.is_open() {
                 session.waiting = session.waiting.saturating_sub(1);
             }
         }
-        for asks in self.links.values_mut() {
+        self.unlink(id, &ask.link);
+        Some(ask)
+    }
+
+    fn unlink(&mut self, id: AskId, link: &Link) {
+        if let Link::Attached(link) = link
+            && let Some(asks) = self.links.get_mut(link)
+        {
             asks.remove(&id);
         }
-        Some(ask)
     }
 }

@@ -9,12 +9,13 @@ use crate::refusal::Refusal;
 use crate::time::Now;
 
 use super::delivery::cancel;
+use super::raise::name;
 use super::timeout::{record, withdrawn};
 use super::{AskState, Handled, State};
 
 impl State {
     pub(super) fn observe(&self, seen: &Observe, now: Now) -> Handled {
-        if let Err(wrong) = super::raise::session_key(&seen.session) {
+        if let Err(wrong) = check(seen) {
             return Handled::refused(Refusal::Malformed(wrong));
         }
         let key = &seen.session;
@@ -52,12 +53,20 @@ impl State {
                 changes.push(Change::Note(Note::CallEnded { session: key.clone(), call: call.clone() }));
             }
             Seen::OwnPromptAnswered { call, allowed } => {
-                self.own_prompt_answered(key, call, *allowed, now, &mut changes);
+                // A call that asks several things at once: which of them was answered is not told.
+                let asks_open = self.sessions.get(key).map_or(0, |session| {
+                    let asks = session.asks.iter().filter_map(|id| self.asks.get(id));
+                    asks.filter(|ask| ask.is_open() && ask.call() == Some(call)).count()
+                });
+                if asks_open <= 1 {
+                    self.own_prompt_answered(key, call, *allowed, now, &mut changes);
+                }
             }
             Seen::TurnCancelled { subagent } => {
                 for (id, ask) in self.within(key, subagent.as_deref()) {
                     changes.extend(cancel(id, ask, Cause::Cancelled, None, now));
                 }
+                self.forget_calls(key, subagent.as_deref(), &mut changes);
                 let event = Event::TurnCancelled { subagent: subagent.clone() };
                 changes.push(session_record(key, now, event));
             }
@@ -102,8 +111,11 @@ impl State {
         changes: &mut Vec<Change>,
     ) {
         let session = self.sessions.get(key);
+        let known = session.and_then(|s| s.subagents.get(&told.work_id));
         let mut background = false;
-        if let Some(spawn) = session.and_then(|s| matching_spawn(s, &told, call)) {
+        // A child that shows itself again while it lives does not take the spawn of another.
+        let is_new = call.is_some() || known.is_none_or(|c| c.ended);
+        if let Some(spawn) = session.filter(|_| is_new).and_then(|s| matching_spawn(s, &told, call)) {
             told.name = told.name.or_else(|| spawn.name.clone());
             told.kind = told.kind.or_else(|| spawn.kind.clone());
             told.parent = told.parent.or_else(|| spawn.parent.clone());
@@ -113,16 +125,15 @@ impl State {
         } else if told.parent.is_some() {
             told.depth = self.depth_below(key, told.parent.as_deref());
         }
-        let known = session.and_then(|s| s.subagents.get(&told.work_id));
+        // Nor is it made poorer.
+        if let Some(known) = known {
+            told.name = told.name.or_else(|| known.subagent.name.clone());
+            told.kind = told.kind.or_else(|| known.subagent.kind.clone());
+            told.parent = told.parent.or_else(|| known.subagent.parent.clone());
+            told.depth = told.depth.or(known.subagent.depth);
+            background |= known.background;
+        }
         if known.is_none_or(|c| c.ended || c.subagent != told || c.background != background) {
-            // A child that shows itself again is not made poorer.
-            if let Some(known) = known {
-                told.name = told.name.or_else(|| known.subagent.name.clone());
-                told.kind = told.kind.or_else(|| known.subagent.kind.clone());
-                told.parent = told.parent.or_else(|| known.subagent.parent.clone());
-                told.depth = told.depth.or(known.subagent.depth);
-                background |= known.background;
-            }
             changes.push(session_record(key, now, Event::SubagentStarted { subagent: told, background }));
         }
     }
@@ -145,6 +156,7 @@ impl State {
             over.push(id);
         }
         changes.push(Change::Note(Note::TurnOver { asks: over }));
+        self.forget_calls(key, Some(work_id), changes);
         if self.sessions.get(key).and_then(|s| s.subagents.get(work_id)).is_some_and(|c| !c.ended) {
             changes.push(session_record(key, now, Event::SubagentEnded { work_id: work_id.to_owned() }));
         }
@@ -163,11 +175,32 @@ impl State {
             if ask.is_open() {
                 let note = "the agent's turn ended without it".to_owned();
                 changes.push(withdrawn(*id, ask, Cause::Cancelled, Some(note), now));
+            } else if ask.kept_answer().is_some() || ask.may_keep_answer() {
+                // The same call will not ask again; the next one belongs to another user prompt.
+                let reason = "the agent's turn ended without it".to_owned();
+                changes.push(record(*id, now, Event::LateRevoked { reason }));
             }
             over.push(*id);
         }
+        for (call, info) in &session.calls {
+            if info.subagent.as_deref() == subagent {
+                let (session, call) = (key.clone(), call.clone());
+                changes.push(Change::Note(Note::CallEnded { session, call }));
+            }
+        }
         if !over.is_empty() {
             changes.push(Change::Note(Note::TurnOver { asks: over }));
+        }
+    }
+
+    /// Calls of a cancelled thread will not be seen to end.
+    fn forget_calls(&self, key: &SessionKey, subagent: Option<&str>, changes: &mut Vec<Change>) {
+        let Some(session) = self.sessions.get(key) else { return };
+        for (call, info) in &session.calls {
+            if subagent.is_none_or(|top| session.is_within(info.subagent.as_deref(), top)) {
+                let (session, call) = (key.clone(), call.clone());
+                changes.push(Change::Note(Note::CallEnded { session, call }));
+            }
         }
     }
 
@@ -209,18 +242,21 @@ impl State {
                     }
                 }
                 (Some(outcome), true) if outcome.verdict() == crate::Verdict::Allow => {
-                    if ask.delivery == Delivery::Confirmed || ask.delivery == Delivery::Voided {
+                    if matches!(ask.delivery, Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided) {
                         continue;
                     }
                     Event::Confirmed
                 }
-                (Some(outcome), false) if outcome.verdict() == crate::Verdict::Allow => {
-                    if ask.delivery.is_final() {
-                        continue;
-                    }
+                (Some(outcome), false)
+                    if outcome.verdict() == crate::Verdict::Allow
+                        && (!ask.delivery.is_final() || ask.delivery == Delivery::Expired) =>
+                {
                     Event::Overtaken {
                         seen: "the agent had already gone on: denied in its own prompt".to_owned(),
                     }
+                }
+                (Some(_), _) if ask.kept_answer().is_some() || ask.may_keep_answer() => {
+                    Event::LateRevoked { reason: "the agent's own prompt decided this call".to_owned() }
                 }
                 (Some(_), _) => continue,
             };
@@ -231,10 +267,12 @@ impl State {
     /// An agent process ended: its asks lost their requester, which is transient (the session may be resumed).
     pub(super) fn agent_gone(&self, instance: &Instance, now: Now) -> Handled {
         let mut changes = Vec::new();
+        let mut over = Vec::new();
         for (id, ask) in &self.asks {
             if ask.ask.requester.instance.as_ref() != Some(instance) {
                 continue;
             }
+            over.push(*id);
             if ask.is_open() {
                 let note = Some("the agent process ended".to_owned());
                 changes.push(withdrawn(*id, ask, Cause::RequesterGone, note, now));
@@ -242,6 +280,9 @@ impl State {
                 let why = "the agent process ended".to_owned();
                 changes.push(record(*id, now, Event::DeliveryExpired { why }));
             }
+        }
+        if !over.is_empty() {
+            changes.push(Change::Note(Note::TurnOver { asks: over }));
         }
         for (key, session) in &self.sessions {
             if !session.ended && session.info.instance.as_ref() == Some(instance) {
@@ -293,6 +334,26 @@ impl State {
     }
 }
 
+fn check(seen: &Observe) -> Result<(), String> {
+    super::raise::session_key(&seen.session)?;
+    if let Some(parent) = &seen.parent {
+        super::raise::session_key(parent)?;
+        if *parent == seen.session {
+            return Err("parent is the session itself".to_owned());
+        }
+    }
+    match &seen.seen {
+        Seen::SessionStarted | Seen::SessionEnded => Ok(()),
+        Seen::SubagentStarted { work_id, .. } | Seen::SubagentEnded { work_id } => name("work_id", work_id),
+        Seen::CallStarted { call, .. }
+        | Seen::CallEnded { call, .. }
+        | Seen::OwnPromptAnswered { call, .. } => name("call", call),
+        Seen::TurnCancelled { subagent } | Seen::TurnEnded { subagent } => {
+            subagent.as_deref().map_or(Ok(()), |work_id| name("subagent", work_id))
+        }
+    }
+}
+
 /// The spawning call of a child: named by the agent, or the only one that it can be.
 fn matching_spawn<'a>(
     session: &'a super::Session,
@@ -325,7 +386,7 @@ fn by_own_prompt(ask: &AskState, allowed: bool, now: Now) -> Outcome {
         message: None,
         stop: false,
         at: now,
-        after_ms: ask.ask.asked_at.elapsed(now),
+        after_ms: ask.elapsed(ask.ask.asked_at, now),
         late_of: None,
     }
 }

@@ -6,12 +6,13 @@ use crate::ask::{Ask, Attendance, Choice, ChoiceKind, Decision, Lineage, Subagen
 use crate::command::{Observe, Raise, Reply, Seen};
 use crate::event::{Change, Event, LateAnswer, Note};
 use crate::id::{AskId, SessionKey};
-use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Source};
+use crate::outcome::{Cause, Outcome, OutcomeKind, Source};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::time::Now;
 
-use super::timeout::{record, withdrawn};
+use super::delivery::cancel;
+use super::timeout::record;
 use super::{AskState, Handled, Link, State};
 
 /// Longest id, name or key that is taken from outside, in bytes.
@@ -24,10 +25,9 @@ impl State {
             return Handled::refused(Refusal::Malformed(wrong));
         }
         let digest = raise.action.digest();
-        if let Some(id) = self.by_key(raise.token, &raise.key)
+        if let Some(id) = self.by_key(raise.token, &raise.key, digest)
             && let Some(ask) = self.asks.get(&id)
-            && ask.ask.digest == digest
-            && (ask.is_open() || ask.delivery == Delivery::Pending)
+            && !restarted(ask.ask.requester.instance.as_ref(), raise.instance.as_ref())
         {
             return reattach(id, ask, raise, now);
         }
@@ -43,10 +43,9 @@ impl State {
         let mut changes = Vec::new();
         if let Some(old) = raise.supersedes
             && let Some(ask) = self.asks.get(&old)
-            && ask.is_open()
             && ask.ask.requester.token == raise.token
         {
-            changes.push(withdrawn(old, ask, Cause::Superseded, None, now));
+            changes.extend(cancel(old, ask, Cause::Superseded, None, now));
         }
         let info = self.announce(&observed(raise), now, &mut changes);
         let root = info.root;
@@ -109,7 +108,7 @@ impl State {
             let at = own.map_or("agent", |o| o.at.as_str());
             return hand_back(at, "it needs the person's own interaction there");
         }
-        if let Some((from, answer)) = self.late_answer_for(ask, now) {
+        if let Some((from, answer)) = self.late_answer_for(ask, raise.supersedes, now) {
             return vec![
                 record(ask.id, now, Event::Settled { outcome: by_late_answer(ask, from, &answer, now) }),
                 record(from, now, Event::LateUsed { by: ask.id }),
@@ -130,10 +129,10 @@ impl State {
     }
 
     /// The one kept answer that the same call, asking again, may use; none when it is not exactly one.
-    fn late_answer_for(&self, ask: &Ask, now: Now) -> Option<(AskId, LateAnswer)> {
+    fn late_answer_for(&self, ask: &Ask, supersedes: Option<AskId>, now: Now) -> Option<(AskId, LateAnswer)> {
         let Settings { late_answer_ms, .. } = self.settings;
         let mut found = None;
-        for id in &self.late {
+        for id in self.late.iter().filter(|id| Some(**id) != supersedes) {
             let Some(old) = self.asks.get(id) else { continue };
             let Some(answer) = old.kept_answer() else { continue };
             let was = &old.ask;
@@ -146,7 +145,7 @@ impl State {
                 (Some(a), Some(b)) => a == b,
                 (None, _) | (_, None) => true,
             };
-            if !same || !same_turn || answer.lost_at.elapsed(now) >= late_answer_ms {
+            if !same || !same_turn || old.elapsed(answer.lost_at, now) >= late_answer_ms {
                 continue;
             }
             if answer.decision == Decision::Allow
@@ -203,6 +202,11 @@ impl State {
             _ => None,
         }
     }
+}
+
+/// The requester is known to be another process than the one that asked.
+fn restarted(asked: Option<&crate::Instance>, comes: Option<&crate::Instance>) -> bool {
+    asked.zip(comes).is_some_and(|(asked, comes)| asked != comes)
 }
 
 /// A requester of the same key and content gets the ask that it already has.
@@ -274,15 +278,6 @@ fn by_late_answer(ask: &Ask, from: AskId, answer: &LateAnswer, now: Now) -> Outc
 }
 
 fn check(raise: &Raise) -> Result<(), String> {
-    let name = |what: &str, text: &str| {
-        if text.is_empty() {
-            Err(format!("{what} is empty"))
-        } else if text.len() > LONGEST_NAME {
-            Err(format!("{what} is longer than {LONGEST_NAME} bytes"))
-        } else {
-            Ok(())
-        }
-    };
     name("key", &raise.key)?;
     name("action.tool", &raise.action.tool)?;
     session_key(&raise.session)?;
@@ -308,6 +303,16 @@ fn check(raise: &Raise) -> Result<(), String> {
             Err("deadline_secs needs attendance \"background\"".to_owned())
         }
         _ => Ok(()),
+    }
+}
+
+pub(super) fn name(what: &str, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        Err(format!("{what} is empty"))
+    } else if text.len() > LONGEST_NAME {
+        Err(format!("{what} is longer than {LONGEST_NAME} bytes"))
+    } else {
+        Ok(())
     }
 }
 

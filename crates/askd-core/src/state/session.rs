@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::ask::Subagent;
+use crate::ask::{Ask, Subagent};
 use crate::event::{CallInfo, SessionInfo, SpawnSeen};
 use crate::id::AskId;
 use crate::time::Stamp;
@@ -49,6 +49,32 @@ impl Session {
             spawns: VecDeque::new(),
             asks: BTreeSet::new(),
         }
+    }
+
+    /// Stands in for a session that had ended when this ask was read back.
+    pub(super) fn closed_before(ask: &Ask) -> Self {
+        let lineage = &ask.lineage;
+        let info = SessionInfo {
+            key: lineage.session.clone(),
+            parent: lineage.parent.clone(),
+            root: lineage.root.clone(),
+            title: None,
+            cwd: ask.action.cwd.clone(),
+            instance: ask.requester.instance.clone(),
+            place: lineage.place.clone(),
+        };
+        let mut session = Self::new(info, ask.asked_at);
+        session.end(ask.asked_at);
+        session
+    }
+
+    /// Nothing more will be seen of its calls.
+    pub(super) fn end(&mut self, at: Stamp) {
+        self.ended = true;
+        self.ended_at = Some(at);
+        self.calls.clear();
+        self.call_order.clear();
+        self.spawns.clear();
     }
 
     /// Forgets what the journal can give back.

@@ -137,6 +137,9 @@ impl State {
                 Due::Grace if ask.is_open() => {
                     changes.push(withdrawn(*id, ask, Cause::RequesterGone, None, now));
                 }
+                Due::Grace if ask.is_unheard() => {
+                    changes.push(Change::Note(Note::RequesterForgotten { ask: *id }));
+                }
                 Due::Grace => changes.push(record(
                     *id,
                     now,
@@ -159,13 +162,14 @@ impl State {
     }
 }
 
-impl AskId {
-    const MAX: Self = Self(uuid::Uuid::max());
-}
-
+/// What an ask waits for. An open ask has at most one: whatever comes first ends its being open or its being askd's,
+/// so that what was due later cannot overtake it, not even when both are overdue.
 fn dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(u64, Due)> {
     let mut dues = Vec::new();
     let asked = ask.ask.asked_at;
+    if ask.recalled {
+        return dues;
+    }
     if ask.is_open() {
         if ask.is_handed_back() {
             return dues;
@@ -174,21 +178,25 @@ fn dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(u64, Due)> {
             // A timed allow never runs for a requester that is not there.
             let allow = ask.ask.policy.at_deadline == AtDeadline::Answer(Decision::Allow);
             if !allow || ask.is_attached() {
-                dues.push((asked.due(ms, now), Due::Deadline));
+                dues.push((ask.due(asked, ms, now), Due::Deadline));
             }
         }
         if let Some(ms) = ask.ask.gives_up_ms {
-            dues.push((asked.due(ms, now), Due::GivesUp));
+            dues.push((ask.due(asked, ms, now), Due::GivesUp));
         }
         if let Link::Detached { since, grace_ms } = ask.link {
-            dues.push((since.due(grace_ms, now), Due::Grace));
+            dues.push((ask.due(since, grace_ms, now), Due::Grace));
         }
+        let first = dues.into_iter().min();
+        dues = first.into_iter().collect();
     } else {
-        if let (Delivery::Pending, Link::Detached { since, grace_ms }) = (ask.delivery, &ask.link) {
-            dues.push((since.due(*grace_ms, now), Due::Grace));
+        if (ask.delivery == Delivery::Pending || ask.is_unheard())
+            && let Link::Detached { since, grace_ms } = ask.link
+        {
+            dues.push((ask.due(since, grace_ms, now), Due::Grace));
         }
         if let (Some(lost), Late::None | Late::Recorded(_)) = (ask.lost_at, &ask.late) {
-            dues.push((lost.due(late_ms, now), Due::LateEnd));
+            dues.push((ask.due(lost, late_ms, now), Due::LateEnd));
         }
     }
     dues
@@ -246,7 +254,7 @@ pub(super) fn withdrawn(id: AskId, ask: &AskState, cause: Cause, note: Option<St
                 message: note,
                 stop: false,
                 at: now,
-                after_ms: ask.ask.asked_at.elapsed(now),
+                after_ms: ask.elapsed(ask.ask.asked_at, now),
                 late_of: None,
             },
         },
