@@ -1,8 +1,9 @@
 //! Refuses directories and sockets that somebody else made or could change.
 
-use std::fs::{DirBuilder, Metadata};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use crate::error::UnsafePlace;
@@ -40,6 +41,22 @@ pub fn make_private_directory(path: &Path) -> Result<(), UnsafePlace> {
     check_directory(path).map(drop)
 }
 
+/// Binds a socket that is 0600 from the first moment it has its name, and takes the place of a stale one. For the daemon,
+/// which holds its lock: a client that comes between a bind and a chmod would refuse it.
+pub fn bind_private_socket(path: &Path) -> io::Result<UnixListener> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let unnamed = Path::new(&name);
+    match fs::remove_file(unnamed) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(unnamed)?;
+    fs::set_permissions(unnamed, Permissions::from_mode(0o600))?;
+    fs::rename(unnamed, path)?;
+    Ok(listener)
+}
+
 fn look(path: &Path) -> Result<Option<Metadata>, UnsafePlace> {
     match path.symlink_metadata() {
         Ok(meta) if meta.file_type().is_symlink() => {
@@ -69,9 +86,7 @@ fn check_owner_and_mode(path: &Path, meta: &Metadata, right: u32) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -84,8 +99,8 @@ mod tests {
         assert_eq!(check_directory(&dir), Ok(true));
 
         let sock = dir.join("ask.sock");
-        let _listener = UnixListener::bind(&sock).unwrap();
-        fs::set_permissions(&sock, Permissions::from_mode(0o600)).unwrap();
+        fs::write(&sock, "stale").unwrap();
+        let _listener = bind_private_socket(&sock).unwrap();
         assert_eq!(check_socket(&sock), Ok(true));
         fs::set_permissions(&sock, Permissions::from_mode(0o666)).unwrap();
         assert!(check_socket(&sock).unwrap_err().why.contains("0666"));

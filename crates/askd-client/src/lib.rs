@@ -18,6 +18,6 @@ pub use answers::Answers;
 pub use asker::{Asker, JustWait, Wake, Watch, random_hex};
 pub use error::{CallError, HttpError, Unavailable, UnsafePlace};
 pub use events::{Event, Events};
-pub use guard::{check_directory, check_socket, make_private_directory};
+pub use guard::{bind_private_socket, check_directory, check_socket, make_private_directory};
 pub use http::{Connection, Reply};
 pub use places::{Places, PlacesError};

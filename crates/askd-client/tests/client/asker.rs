@@ -1,0 +1,207 @@
+//! An asker in front of a daemon that comes and goes.
+
+use std::io::{BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::thread::JoinHandle;
+
+use askd_client::{Asker, Places, Unavailable};
+use askd_wire::RaiseAsk;
+use serde_json::{Value, json};
+
+use crate::support::{listen, read_request, reply};
+
+fn places(temp: &tempfile::TempDir) -> Places {
+    Places::at(temp.path())
+}
+
+fn raise() -> RaiseAsk {
+    let raise = json!({
+        "key": "k1", "action": {"tool": "Bash", "input": {"command": "ls"}}, "agent": "script", "session": "s",
+        "requester": "script",
+    });
+    serde_json::from_str(&raise.to_string()).unwrap()
+}
+
+fn ask(state: &str, link: &str) -> Value {
+    let outcome = json!({
+        "outcome": "allowed", "cause": "person", "settled_at": "2026-11-30T08:00:00.000Z", "verdict": "allow",
+        "text": "allowed by you",
+    });
+    json!({
+        "id": "a1", "handle": "k7f", "state": state, "digest": "sha256:0", "class": "tool", "attendance": "foreground",
+        "action": {"tool": "Bash", "kind": null, "title": null, "input": {"command": "ls"}, "cwd": null}, "display": [],
+        "lineage": {"agent": "script", "session": "s", "root": "s"}, "options": [],
+        "asked_at": "2026-11-30T08:00:00.000Z", "deadline": null, "default": null, "gives_up_at": null,
+        "requester": {"link": link}, "outcome": if state == "settled" { outcome } else { Value::Null },
+        "delivery": "none",
+    })
+}
+
+fn raised(state: &str, link: &str) -> String {
+    reply(201, &json!({ "ask": ask(state, link) }).to_string())
+}
+
+/// Plays one reply after the other, on the same connection as long as it is open; gives the heads and bodies it got.
+/// An empty reply closes the connection.
+fn play(listener: UnixListener, replies: Vec<String>) -> JoinHandle<Vec<(String, String)>> {
+    std::thread::spawn(move || {
+        let mut got = Vec::new();
+        let mut replies = replies.into_iter().peekable();
+        while replies.peek().is_some() {
+            let (stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            while replies.peek().is_some() {
+                let Some(request) = read_request(&mut reader) else { break };
+                got.push(request);
+                let reply = replies.next().unwrap();
+                if reply.is_empty() {
+                    break;
+                }
+                (&stream).write_all(reply.as_bytes()).unwrap();
+            }
+        }
+        got
+    })
+}
+
+fn token(head: &str) -> String {
+    head.lines().find_map(|line| line.strip_prefix("authorization: Bearer ")).unwrap().to_owned()
+}
+
+#[test]
+fn c1_whatever_breaks_the_same_ask_is_asked_again_with_the_same_token() {
+    let temp = tempfile::tempdir().unwrap();
+    let listener = listen(&places(&temp));
+    let problem = json!({"title": "No", "status": 503, "code": "not_recorded"}).to_string();
+    let replies = vec![
+        String::new(),
+        reply(503, &problem),
+        reply(500, "oops"),
+        raised("open", "attached"),
+        "garbage\r\n\r\n".to_owned(),
+        reply(200, "{\"ask\":{}}"),
+        raised("settled", "attached"),
+        reply(200, "{}"),
+        reply(200, "{}"),
+    ];
+    let count = replies.len();
+    let daemon = play(listener, replies);
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    let settled = asker.ask(&raise()).unwrap();
+    assert_eq!(settled.outcome.unwrap().text, "allowed by you");
+    asker.handed("a1").unwrap();
+    asker.confirmed("a1").unwrap();
+    let got = daemon.join().unwrap();
+    assert_eq!(got.len(), count);
+    for (head, body) in &got {
+        assert_eq!(token(head), asker.token());
+        assert_eq!(asker.token().len(), 32);
+        if head.starts_with("POST /v1/asks?wait=") {
+            assert_eq!(body, &got[0].1);
+        }
+    }
+    assert!(got[count - 1].0.starts_with("POST /v1/asks/a1/confirmed "));
+}
+
+#[test]
+fn a_handed_back_ask_ends_the_wait_open() {
+    let temp = tempfile::tempdir().unwrap();
+    let daemon = play(listen(&places(&temp)), vec![raised("open", "handed_back")]);
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    assert!(asker.ask(&raise()).unwrap().outcome.is_none());
+    daemon.join().unwrap();
+}
+
+#[test]
+fn c1_what_is_no_outcome_is_unavailable() {
+    let problem = |status: u16, code: &str| {
+        reply(status, &json!({"title": "No", "status": status, "code": code}).to_string())
+    };
+    let released = reply(200, &json!({"ask": ask("open", "attached"), "released": true}).to_string());
+    let skew = "HTTP/1.1 426 X\r\ncontent-length: 0\r\nx-askd-version: 7\r\n\r\n".to_owned();
+    type Right = fn(&Unavailable) -> bool;
+    let cases: [(Vec<String>, Right); 5] = [
+        (vec![released], |e| matches!(e, Unavailable::Released)),
+        (vec![problem(403, "not_permitted")], |e| matches!(e, Unavailable::Refused(_))),
+        (vec![problem(429, "cap_reached")], |e| matches!(e, Unavailable::Refused(_))),
+        (vec![skew], |e| matches!(e, Unavailable::Skew(_))),
+        (vec![problem(503, "not_recorded"); 5], |e| matches!(e, Unavailable::Refused(_))),
+    ];
+    for (replies, right) in cases {
+        let temp = tempfile::tempdir().unwrap();
+        let daemon = play(listen(&places(&temp)), replies);
+        let error = Asker::new(places(&temp), None).unwrap().ask(&raise()).unwrap_err();
+        assert!(right(&error), "{error:?}");
+        daemon.join().unwrap();
+    }
+}
+
+#[test]
+fn without_a_daemon_the_asker_says_so_at_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let error = Asker::new(places(&temp), None).unwrap().ask(&raise()).unwrap_err();
+    assert!(matches!(error, Unavailable::NotRunning(_)));
+    // A stale socket is no daemon.
+    drop(listen(&places(&temp)));
+    assert!(places(&temp).ask_sock().exists());
+    let error = Asker::new(places(&temp), None).unwrap().ask(&raise()).unwrap_err();
+    assert!(error.to_string().contains("no askd daemon runs"), "{error}");
+}
+
+#[test]
+fn its_own_limit_leaves_the_ask_open_until_it_withdraws() {
+    let temp = tempfile::tempdir().unwrap();
+    let listener = listen(&places(&temp));
+    // More than it will ask for: it pauses between, since this daemon does not hold the request.
+    let daemon = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        while let Some((head, body)) = read_request(&mut reader) {
+            if head.starts_with("POST /v1/asks/a1/withdraw ") {
+                (&stream).write_all(reply(200, "{}").as_bytes()).unwrap();
+                return body;
+            }
+            (&stream).write_all(raised("open", "attached").as_bytes()).unwrap();
+        }
+        panic!("never withdrawn");
+    });
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    let raise = RaiseAsk { gives_up_secs: Some(2), ..raise() };
+    let Err(Unavailable::GaveUp(Some(ask))) = asker.ask(&raise) else { panic!("did not give up") };
+    asker.withdraw(&ask.id, "handed_back").unwrap();
+    assert_eq!(daemon.join().unwrap(), r#"{"cause":"handed_back"}"#);
+}
+
+#[test]
+fn a_stale_connection_is_replaced_when_the_delivery_is_told() {
+    let temp = tempfile::tempdir().unwrap();
+    let daemon =
+        play(listen(&places(&temp)), vec![raised("settled", "attached"), String::new(), reply(200, "{}")]);
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    asker.ask(&raise()).unwrap();
+    asker.handed("a1").unwrap();
+    let heads: Vec<_> = daemon.join().unwrap().into_iter().map(|(head, _)| head).collect();
+    assert!(
+        heads[1].starts_with("POST /v1/asks/a1/handed ") && heads[2].starts_with("POST /v1/asks/a1/handed ")
+    );
+}
+
+#[test]
+fn daemon_json_leads_to_sockets_elsewhere_but_only_to_private_ones() {
+    let temp = tempfile::tempdir().unwrap();
+    let places = places(&temp);
+    askd_client::make_private_directory(places.state_dir()).unwrap();
+    let elsewhere = temp.path().join("elsewhere");
+    askd_client::make_private_directory(&elsewhere).unwrap();
+    let listener = askd_client::bind_private_socket(&elsewhere.join("a.sock")).unwrap();
+    let file = json!({
+        "pid": 1, "version": "0", "api": 1, "ask_sock": elsewhere.join("a.sock"), "answer_sock": elsewhere.join("b.sock"),
+    });
+    std::fs::write(places.daemon_file(), file.to_string()).unwrap();
+    askd_client::daemon::connect_ask(&places).unwrap();
+    assert!(matches!(askd_client::daemon::connect_answer(&places), Err(Unavailable::NotRunning(_))));
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&elsewhere, PermissionsExt::from_mode(0o750)).unwrap();
+    assert!(matches!(askd_client::daemon::connect_ask(&places), Err(Unavailable::Unsafe(_))));
+    drop(listener);
+}
