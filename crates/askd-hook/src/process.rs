@@ -1,6 +1,7 @@
 //! What `/proc` tells about a process. Where there is no `/proc`, nothing is known and nothing is assumed.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 
 /// A part of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) struct Stat {
 
 impl Stat {
     pub(crate) fn of(pid: u32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(&String::from_utf8_lossy(&read(&format!("/proc/{pid}/stat")).ok()?))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -44,9 +45,16 @@ impl Stat {
 
 /// The arguments a process was started with; empty when unknown.
 pub(crate) fn arguments(pid: u32) -> Vec<String> {
-    let Ok(bytes) = fs::read(format!("/proc/{pid}/cmdline")) else { return Vec::new() };
+    let Ok(bytes) = read(&format!("/proc/{pid}/cmdline")) else { return Vec::new() };
     let text = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     text.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
+}
+
+/// These files say no size, and most fit into one read.
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(4096);
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -59,42 +59,48 @@ pub(crate) enum Front {
 #[derive(Debug, Clone)]
 pub(crate) struct Around {
     pub(crate) instance: Instance,
-    pub(crate) front: Front,
     pub(crate) place: Option<Place>,
     /// Another part of askd raises the asks of this agent.
     pub(crate) owned: bool,
+    has_tty: bool,
 }
 
 impl Around {
     pub(crate) fn look(arguments: &Arguments) -> Self {
-        Self::from(arguments, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
-    }
-
-    fn from(arguments: &Arguments, var: impl Fn(&str) -> Option<String>) -> Self {
         let parent = std::os::unix::process::parent_id();
+        let parent_stat = Stat::of(parent);
         let told = var("CLAUDE_PID").and_then(|pid| pid.parse().ok());
-        let pid = agent_pid(parent, told, Stat::of);
-        let stat = Stat::of(pid);
+        let pid = agent_pid(parent, told, parent_stat.as_ref());
+        let stat = if pid == parent { parent_stat } else { Stat::of(pid) };
         let tty = stat.as_ref().and_then(Stat::tty_path);
-        let has_tty = stat.as_ref().is_some_and(|stat| stat.tty != 0);
-        let front = front(var("CLAUDE_CODE_ENTRYPOINT").as_deref(), &process::arguments(pid), has_tty);
         let tmux_pane = var("TMUX_PANE");
         Self {
+            has_tty: stat.as_ref().is_some_and(|stat| stat.tty != 0),
             instance: Instance { pid, start: stat.map_or(0, |stat| stat.start) },
-            front,
             place: (tty.is_some() || tmux_pane.is_some()).then_some(Place { tty, tmux_pane }),
             owned: is_owned(var("ASKD_OWNER").as_deref(), arguments.owner.as_deref(), pid),
         }
     }
+
+    /// Who can answer besides askd.
+    pub(crate) fn front(&self) -> Front {
+        let arguments = process::arguments(self.instance.pid);
+        front(var("CLAUDE_CODE_ENTRYPOINT").as_deref(), &arguments, self.has_tty)
+    }
+}
+
+/// An empty variable counts as unset.
+fn var(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// The agent's process. `told` is what the environment says, which may be inherited from an agent further up whose
 /// version tells while the caller's does not. In exec form the agent is the parent, in shell form a shell is between.
-fn agent_pid(parent: u32, told: Option<u32>, stat: impl Fn(u32) -> Option<Stat>) -> u32 {
+fn agent_pid(parent: u32, told: Option<u32>, stat: Option<&Stat>) -> u32 {
     if told == Some(parent) {
         return parent;
     }
-    match stat(parent) {
+    match stat {
         Some(shell) if shell.parent > 1 && matches!(shell.name.as_str(), "sh" | "dash" | "bash" | "zsh") => {
             shell.parent
         }
@@ -135,20 +141,21 @@ fn is_owned(owner: Option<&str>, ours: Option<&str>, agent: u32) -> bool {
 mod tests {
     use super::*;
 
-    fn stat(name: &str, parent: u32) -> Option<Stat> {
-        Some(Stat { name: name.to_owned(), parent, tty: 0, start: 1 })
+    fn stat(name: &str, parent: u32) -> Stat {
+        Stat { name: name.to_owned(), parent, tty: 0, start: 1 }
     }
 
     #[test]
     fn s1_the_agent_is_the_caller_and_not_one_further_up() {
+        let (claude, shell) = (stat("claude", 5), stat("sh", 5));
         // Exec form, told and not told.
-        assert_eq!(agent_pid(10, Some(10), |_| None), 10);
-        assert_eq!(agent_pid(10, None, |_| stat("claude", 5)), 10);
+        assert_eq!(agent_pid(10, Some(10), None), 10);
+        assert_eq!(agent_pid(10, None, Some(&claude)), 10);
         // An outer agent told its own id and the inner one does not tell.
-        assert_eq!(agent_pid(10, Some(5), |_| stat("claude", 5)), 10);
+        assert_eq!(agent_pid(10, Some(5), Some(&claude)), 10);
         // Shell form.
-        assert_eq!(agent_pid(10, Some(5), |_| stat("sh", 5)), 5);
-        assert_eq!(agent_pid(10, None, |_| stat("sh", 5)), 5);
+        assert_eq!(agent_pid(10, Some(5), Some(&shell)), 5);
+        assert_eq!(agent_pid(10, None, Some(&shell)), 5);
     }
 
     #[test]

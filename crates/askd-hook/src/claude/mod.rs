@@ -109,7 +109,7 @@ fn ask(event: &Event<'_>, around: &Around, places: Places, patience_secs: u64) -
     let missing = |field| format!("PermissionRequest without {field}");
     let child = Child::of(event);
     let key = random_hex().map_err(|error| format!("no random bits: {error}"))?;
-    let raise = raise::raise(event, around, &child, key, patience_secs).map_err(missing)?;
+    let raise = raise::raise(event, around, around.front(), &child, key, patience_secs).map_err(missing)?;
     // Claude's own dialog must not be held up by a daemon that does not answer.
     let limit = event.needs_own_prompt().then(|| Instant::now() + START_PATIENCE);
     let mut watch = AgentWatch::new(around.instance.pid, limit);

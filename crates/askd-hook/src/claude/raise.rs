@@ -23,6 +23,7 @@ use crate::claude::grants;
 pub(crate) fn raise(
     event: &Event<'_>,
     around: &Around,
+    front: Front,
     child: &Child,
     key: String,
     patience_secs: u64,
@@ -39,7 +40,7 @@ pub(crate) fn raise(
             cwd: event.cwd.clone(),
         },
         class: Class::Tool,
-        attendance: attendance(event, around, child),
+        attendance: attendance(event, front, child),
         agent: AGENT.to_owned(),
         session: event.session_id.clone(),
         parent: None,
@@ -59,7 +60,7 @@ pub(crate) fn raise(
         requester: RequesterKind::Hook,
         grace_secs: 0,
         instance: Some(around.instance.clone()),
-        own_prompt: own_prompt(event, around, child),
+        own_prompt: own_prompt(event, front, child),
         needs_own_prompt: event.needs_own_prompt(),
         supersedes: None,
         place: around.place.clone(),
@@ -67,8 +68,8 @@ pub(crate) fn raise(
     })
 }
 
-fn attendance(event: &Event<'_>, around: &Around, child: &Child) -> Option<Attendance> {
-    if around.front == (Front::Nobody { tty: false }) {
+fn attendance(event: &Event<'_>, front: Front, child: &Child) -> Option<Attendance> {
+    if front == (Front::Nobody { tty: false }) {
         return Some(Attendance::Background);
     }
     if event.agent_id.is_none() {
@@ -77,8 +78,8 @@ fn attendance(event: &Event<'_>, around: &Around, child: &Child) -> Option<Atten
     child.is_background().map(|yes| if yes { Attendance::Background } else { Attendance::Foreground })
 }
 
-fn own_prompt(event: &Event<'_>, around: &Around, child: &Child) -> Option<OwnPrompt> {
-    match around.front {
+fn own_prompt(event: &Event<'_>, front: Front, child: &Child) -> Option<OwnPrompt> {
+    match front {
         Front::Terminal => {
             let blocked = event.agent_id.is_some() && child.is_background() != Some(false);
             Some(OwnPrompt { at: "terminal".to_owned(), blocked })
