@@ -1,1 +1,24 @@
+//! The daemon: one writer thread around the core and the journal, two sockets, timers. It decides nothing itself.
+//!
+//! Read [`run`] and `engine::Engine` first. Requesters come in by `ask.sock`, people by `answer.sock`; both speak
+//! HTTP/1.1. What a person may do is checked against the process that does it (`peer`).
 
+mod agents;
+mod alarm;
+mod clock;
+mod convert;
+mod crash;
+mod engine;
+#[cfg(target_os = "linux")]
+mod fd;
+mod history;
+mod http;
+mod log_text;
+mod peer;
+mod publish;
+mod server;
+mod settings;
+mod start;
+mod view;
+
+pub use start::{Options, StartError, run};

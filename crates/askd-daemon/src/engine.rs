@@ -1,0 +1,441 @@
+//! The writer thread and how the rest of the daemon talks to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use askd_core::command::{Command, Reply};
+use askd_core::id::StreamId;
+use askd_core::state::{AskState, Session};
+use askd_core::{AskId, Event, Instance, Refusal, SessionKey, Settings, SurfaceId};
+use askd_journal::{Journal, Position};
+use askd_writer::Writer;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::clock::Clock;
+use crate::history;
+use crate::publish::{Published, What};
+use crate::view::Shot;
+
+/// Most commands of one commit.
+const MOST_PER_BATCH: usize = 1024;
+
+/// A command's reply, with the ask that it was about as it is after the batch.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) reply: Result<Reply, Refusal>,
+    pub(crate) shot: Option<Shot>,
+}
+
+/// Everything open at one position.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) position: Position,
+    pub(crate) asks: Vec<Shot>,
+}
+
+/// A session with its number of open asks.
+#[derive(Debug)]
+pub(crate) struct SessionShot {
+    pub(crate) session: Session,
+    pub(crate) root: SessionKey,
+}
+
+/// Numbers for `/healthz`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts {
+    pub(crate) open: u32,
+    pub(crate) surfaces: u32,
+}
+
+enum Message {
+    Do {
+        command: Command,
+        reply: oneshot::Sender<Done>,
+    },
+    /// Resolves when the ask needs no more waiting: settled, or handed back.
+    Wait {
+        ask: AskId,
+        reply: oneshot::Sender<Shot>,
+    },
+    Look {
+        name: String,
+        reply: oneshot::Sender<Result<Option<Shot>, String>>,
+    },
+    Snapshot {
+        reply: oneshot::Sender<Snapshot>,
+    },
+    Sessions {
+        reply: oneshot::Sender<Vec<SessionShot>>,
+    },
+    Counts {
+        reply: oneshot::Sender<Counts>,
+    },
+    Instances {
+        reply: oneshot::Sender<BTreeSet<Instance>>,
+    },
+    Loosenings {
+        reply: oneshot::Sender<BTreeSet<(String, String)>>,
+    },
+    Settings(Box<Settings>),
+    Prune {
+        closed_before_wall_ms: i64,
+    },
+    /// Commits what is queued, hands back what it must, and ends the thread.
+    Leave {
+        release: bool,
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// The way to the writer thread; cheap to clone. When the thread has ended, everything answers `None` or not recorded.
+#[derive(Debug, Clone)]
+pub(crate) struct Engine {
+    queue: Sender<Message>,
+}
+
+/// What the writer thread tells the rest of the daemon.
+pub(crate) struct Outlets {
+    pub(crate) published: mpsc::UnboundedSender<Published>,
+    /// Milliseconds until the next tick is wanted; `None`: nothing is due.
+    pub(crate) alarm: watch::Sender<Option<u64>>,
+    /// Agent processes seen for the first time.
+    pub(crate) agents: mpsc::UnboundedSender<Instance>,
+}
+
+impl Engine {
+    /// Starts the writer thread on an opened journal.
+    pub(crate) fn start<J: Journal + 'static>(
+        writer: Writer<J>,
+        clock: Clock,
+        outlets: Outlets,
+    ) -> std::io::Result<(Self, std::thread::JoinHandle<()>)> {
+        let (queue, messages) = channel();
+        let desk =
+            Desk { writer, clock, outlets, waiters: BTreeMap::new(), known_agents: BTreeSet::new(), last: 0 };
+        let thread =
+            std::thread::Builder::new().name("writer".to_owned()).spawn(move || desk.work(&messages))?;
+        Ok((Self { queue }, thread))
+    }
+
+    pub(crate) async fn run(&self, command: Command) -> Done {
+        let (reply, done) = oneshot::channel();
+        let gone =
+            || Done { reply: Err(Refusal::NotRecorded("the daemon is stopping".to_owned())), shot: None };
+        if self.queue.send(Message::Do { command, reply }).is_err() {
+            return gone();
+        }
+        done.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Sends a command whose reply nobody wants.
+    pub(crate) fn tell(&self, command: Command) {
+        let (reply, _) = oneshot::channel();
+        let _ = self.queue.send(Message::Do { command, reply });
+    }
+
+    /// Waits until the ask is settled or handed back; `None`: the daemon stops.
+    pub(crate) async fn wait(&self, ask: AskId) -> Option<Shot> {
+        self.call(|reply| Message::Wait { ask, reply }).await
+    }
+
+    /// An ask by id or handle, also one that only the journal has.
+    pub(crate) async fn look(&self, name: &str) -> Result<Option<Shot>, Refusal> {
+        match self.call(|reply| Message::Look { name: name.to_owned(), reply }).await {
+            Some(Ok(shot)) => Ok(shot),
+            Some(Err(why)) => Err(Refusal::NotRecorded(why)),
+            None => Err(Refusal::NotRecorded("the daemon is stopping".to_owned())),
+        }
+    }
+
+    pub(crate) async fn snapshot(&self) -> Option<Snapshot> {
+        self.call(|reply| Message::Snapshot { reply }).await
+    }
+
+    pub(crate) async fn sessions(&self) -> Vec<SessionShot> {
+        self.call(|reply| Message::Sessions { reply }).await.unwrap_or_default()
+    }
+
+    pub(crate) async fn counts(&self) -> Option<Counts> {
+        self.call(|reply| Message::Counts { reply }).await
+    }
+
+    pub(crate) async fn instances(&self) -> Option<BTreeSet<Instance>> {
+        self.call(|reply| Message::Instances { reply }).await
+    }
+
+    pub(crate) async fn loosenings(&self) -> BTreeSet<(String, String)> {
+        self.call(|reply| Message::Loosenings { reply }).await.unwrap_or_default()
+    }
+
+    pub(crate) fn set_settings(&self, settings: Settings) {
+        let _ = self.queue.send(Message::Settings(Box::new(settings)));
+    }
+
+    pub(crate) fn prune(&self, closed_before_wall_ms: i64) {
+        let _ = self.queue.send(Message::Prune { closed_before_wall_ms });
+    }
+
+    /// Ends the writer thread. `release`: agents with a prompt of their own get their asks back.
+    pub(crate) async fn leave(&self, release: bool) {
+        self.call(|reply| Message::Leave { release, reply }).await;
+    }
+
+    async fn call<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(message(reply)).ok()?;
+        answer.await.ok()
+    }
+}
+
+/// The writer thread's own things.
+struct Desk<J> {
+    writer: Writer<J>,
+    clock: Clock,
+    outlets: Outlets,
+    waiters: BTreeMap<AskId, Vec<oneshot::Sender<Shot>>>,
+    known_agents: BTreeSet<Instance>,
+    last: Position,
+}
+
+type Pending = (Command, oneshot::Sender<Done>);
+
+impl<J: Journal> Desk<J> {
+    fn work(mut self, messages: &Receiver<Message>) {
+        self.last = self.writer.journal().last().unwrap_or(0);
+        self.find_agents();
+        self.set_alarm();
+        while let Ok(first) = messages.recv() {
+            let mut commands: Vec<Pending> = Vec::new();
+            let mut rest = Vec::new();
+            let mut next = Some(first);
+            while let Some(message) = next {
+                match message {
+                    Message::Do { command, reply } => commands.push((command, reply)),
+                    other => rest.push(other),
+                }
+                // What asks for the state must see what was sent before it, and nothing sent after.
+                next = (rest.is_empty() && commands.len() < MOST_PER_BATCH)
+                    .then(|| messages.try_recv().ok())
+                    .flatten();
+            }
+            if !commands.is_empty() {
+                self.batch(commands);
+            }
+            for message in rest {
+                if let Message::Leave { release, reply } = message {
+                    self.leave(release);
+                    let _ = reply.send(());
+                    return;
+                }
+                self.serve(message);
+            }
+        }
+    }
+
+    fn batch(&mut self, mut pending: Vec<Pending>) {
+        // People do not wait for a burst of new asks. Nothing depends on an order between requests that are under
+        // way at the same time.
+        pending.sort_by_key(|(command, _)| !matches!(command, Command::Answer(_)));
+        let (commands, senders): (Vec<_>, Vec<_>) = pending.into_iter().unzip();
+        let before = self.waiting(&commands);
+        let now = self.clock.now();
+        // The crash points abort by themselves: in a daemon `Died` never comes back.
+        let Ok(batched) = self.writer.run(&commands, now) else { return };
+        if let Some(last) = batched.committed.last() {
+            self.last = self.last.max(last.position);
+        }
+        let finished: BTreeMap<AskId, AskState> = batched.finished.into_iter().collect();
+        for ((command, sender), reply) in commands.iter().zip(senders).zip(batched.replies) {
+            let shot = about(command, &reply).and_then(|id| self.shot(id, &finished));
+            let _ = sender.send(Done { reply, shot });
+        }
+        let mut touched: Vec<(Position, &'static str, AskId)> = Vec::new();
+        for entry in &batched.committed {
+            match (&entry.stream, &entry.entry.event) {
+                (StreamId::Ask(id), Event::SelfAnswerRefused { who, .. }) => {
+                    let handle = self.shot(*id, &finished).map(|s| s.ask.ask.handle.to_string());
+                    let text = format!("an agent tried to answer {}: {who}", handle.unwrap_or_default());
+                    self.publish(What::Notice(text));
+                }
+                (StreamId::Ask(id), event) => touched.push((entry.position, event.name(), *id)),
+                _ => {}
+            }
+        }
+        for (position, what, id) in touched {
+            if let Some(shot) = self.shot(id, &finished) {
+                self.wake(id, &shot);
+                self.publish(What::Ask { position, what, shot: Arc::new(shot) });
+            }
+        }
+        self.tell_waiting(before);
+        let _ = self.writer.released();
+        self.find_agents_of(&commands);
+        self.set_alarm();
+    }
+
+    fn serve(&mut self, message: Message) {
+        match message {
+            Message::Do { command, reply } => self.batch(vec![(command, reply)]),
+            Message::Wait { ask, reply } => match self.shot(ask, &BTreeMap::new()) {
+                Some(shot) if !is_over(&shot) => self.waiters.entry(ask).or_default().push(reply),
+                Some(shot) => drop(reply.send(shot)),
+                // Finished meanwhile.
+                None => {
+                    if let Ok(Some(shot)) = history::recall(self.writer.journal(), ask, self.clock.now()) {
+                        let _ = reply.send(shot);
+                    }
+                }
+            },
+            Message::Look { name, reply } => {
+                let _ = reply.send(self.look(&name));
+            }
+            Message::Snapshot { reply } => {
+                let state = self.writer.state();
+                let asks = state
+                    .open()
+                    .map(|(_, ask)| Shot { root: state.root_of(ask.session()), ask: ask.clone() })
+                    .collect();
+                let _ = reply.send(Snapshot { position: self.last, asks });
+            }
+            Message::Sessions { reply } => {
+                let state = self.writer.state();
+                let sessions = state
+                    .sessions()
+                    .map(|s| SessionShot { session: s.clone(), root: state.root_of(&s.info.key) })
+                    .collect();
+                let _ = reply.send(sessions);
+            }
+            Message::Counts { reply } => {
+                let state = self.writer.state();
+                let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+                let counts =
+                    Counts { open: number(state.open().count()), surfaces: number(state.surfaces().count()) };
+                let _ = reply.send(counts);
+            }
+            Message::Instances { reply } => drop(reply.send(self.writer.state().instances())),
+            Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
+            Message::Settings(settings) => self.writer.set_settings(*settings),
+            Message::Prune { closed_before_wall_ms } => self.prune(closed_before_wall_ms),
+            Message::Leave { .. } => {}
+        }
+    }
+
+    fn leave(&mut self, release: bool) {
+        if release {
+            let (reply, _) = oneshot::channel();
+            self.batch(vec![(Command::Stopping, reply)]);
+        }
+        if let Err(error) = self.writer.flush() {
+            tracing::warn!("closing the journal: {error}");
+        }
+    }
+
+    fn look(&self, name: &str) -> Result<Option<Shot>, String> {
+        let Some(id) = self.writer.resolve(name).map_err(|e| e.to_string())? else { return Ok(None) };
+        match self.shot(id, &BTreeMap::new()) {
+            Some(shot) => Ok(Some(shot)),
+            None => history::recall(self.writer.journal(), id, self.clock.now()).map_err(|e| e.to_string()),
+        }
+    }
+
+    fn shot(&self, id: AskId, finished: &BTreeMap<AskId, AskState>) -> Option<Shot> {
+        let state = self.writer.state();
+        let ask = state.ask(id).or_else(|| finished.get(&id))?;
+        Some(Shot { root: state.root_of(ask.session()), ask: ask.clone() })
+    }
+
+    fn wake(&mut self, id: AskId, shot: &Shot) {
+        if is_over(shot) {
+            for waiter in self.waiters.remove(&id).into_iter().flatten() {
+                let _ = waiter.send(shot.clone());
+            }
+        } else if let Some(waiters) = self.waiters.get_mut(&id) {
+            waiters.retain(|w| !w.is_closed());
+        }
+    }
+
+    fn publish(&self, what: What) {
+        let _ = self.outlets.published.send(Published { what });
+    }
+
+    /// Numbers of open asks of the sessions that these commands may change.
+    fn waiting(&self, commands: &[Command]) -> BTreeMap<SessionKey, u32> {
+        let state = self.writer.state();
+        if commands.iter().all(|c| matches!(c, Command::Shown { .. } | Command::Handed { .. })) {
+            return BTreeMap::new();
+        }
+        state.sessions().filter(|s| !s.ended).map(|s| (s.info.key.clone(), s.waiting)).collect()
+    }
+
+    fn tell_waiting(&self, before: BTreeMap<SessionKey, u32>) {
+        let state = self.writer.state();
+        for session in state.sessions() {
+            let key = &session.info.key;
+            let was = before.get(key).copied();
+            if was != Some(session.waiting) && (was.is_some() || session.waiting > 0) {
+                self.publish(What::Waiting {
+                    session: key.clone(),
+                    root: state.root_of(key),
+                    waiting: session.waiting,
+                });
+            }
+        }
+    }
+
+    fn set_alarm(&self) {
+        let due = self.writer.poll_timeout(self.clock.now()).map(|(ms, _)| ms);
+        self.outlets.alarm.send_replace(due);
+    }
+
+    fn find_agents_of(&mut self, commands: &[Command]) {
+        let new =
+            |instance: &Option<Instance>| instance.as_ref().is_some_and(|i| !self.known_agents.contains(i));
+        let any = commands.iter().any(|command| match command {
+            Command::Raise(raise) => new(&raise.instance),
+            Command::Observe(seen) => new(&seen.instance),
+            Command::AgentGone { .. } => true,
+            _ => false,
+        });
+        if any {
+            self.find_agents();
+        }
+    }
+
+    fn find_agents(&mut self) {
+        let agents = self.writer.state().instances();
+        for agent in agents.difference(&self.known_agents) {
+            let _ = self.outlets.agents.send(agent.clone());
+        }
+        self.known_agents = agents;
+    }
+
+    fn prune(&mut self, closed_before_wall_ms: i64) {
+        match self.writer.journal_mut().prune(closed_before_wall_ms, 1000) {
+            Ok(0) => {}
+            Ok(gone) => tracing::info!("{gone} settled asks are past the retention time and were removed"),
+            Err(error) => tracing::warn!("removing old asks: {error}"),
+        }
+    }
+}
+
+/// A requester has nothing more to wait for.
+pub(crate) fn is_over(shot: &Shot) -> bool {
+    !shot.ask.is_open() || shot.ask.is_handed_back()
+}
+
+/// The ask that the sender of a command wants to see.
+fn about(command: &Command, reply: &Result<Reply, Refusal>) -> Option<AskId> {
+    match reply {
+        Ok(Reply::Raised(id) | Reply::Reattached(id) | Reply::Settled(id)) => Some(*id),
+        Ok(Reply::Done) | Err(_) => match command {
+            Command::Raise(_) => None,
+            other => other.needs(),
+        },
+    }
+}
+
+/// Surfaces registered with this daemon are known by a name of its own making.
+pub(crate) fn surface_id(number: u64) -> SurfaceId {
+    SurfaceId(format!("s{number}"))
+}

@@ -1,0 +1,380 @@
+//! `answer.sock`: what a person's surfaces may do. Whoever changes something is checked first.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use askd_core::event::{Scope, SurfaceInfo};
+use askd_core::{Answer, Command, Decision, Digest, Refusal, SessionKey, SurfaceId};
+use askd_wire as wire;
+use axum::Router;
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::Deserialize;
+
+use crate::clock::{parse, rfc3339};
+use crate::engine::{SessionShot, surface_id};
+use crate::history;
+use crate::server::Connection;
+use crate::view;
+
+use super::body::{Json, nothing, reply};
+use super::problem::Refused;
+use super::{App, Leave, events};
+
+/// Settled asks that a list shows at most, and entries of a log.
+const MOST_LISTED: usize = 1000;
+const MOST_LOGGED: usize = 10_000;
+/// Asks that one bulk answer may name.
+const MOST_BULK: usize = 1000;
+
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/v1/asks", get(list))
+        .route("/v1/asks/{id}", get(show))
+        .route("/v1/asks/{id}/answer", post(answer))
+        .route("/v1/asks/{id}/withdraw", post(dismiss))
+        .route("/v1/asks/{id}/late", axum::routing::delete(revoke_late))
+        .route("/v1/answers", post(answers))
+        .route("/v1/sessions", get(sessions))
+        .route("/v1/log", get(log))
+        .route("/v1/events", get(events::all))
+        .route("/v1/surfaces", post(register))
+        .route("/v1/surfaces/{id}/report", post(report))
+        .route("/v1/config/accept", post(accept))
+        .route("/v1/daemon/stop", post(stop))
+        .route("/v1/daemon/restart", post(restart))
+        .route("/healthz", get(health))
+}
+
+#[derive(Debug, Deserialize)]
+struct Listed {
+    #[serde(default)]
+    state: Option<String>,
+}
+
+async fn list(State(app): State<App>, Query(query): Query<Listed>) -> Result<Response, Refused> {
+    match query.state.as_deref() {
+        None | Some("open") => {
+            let snapshot = app.engine.snapshot().await.ok_or_else(stopping)?;
+            let asks: Vec<_> = snapshot.asks.iter().map(view::Shot::view).collect();
+            Ok(reply(StatusCode::OK, &asks))
+        }
+        Some("all") => {
+            let now = app.clock.now();
+            let settled = read(&app, move |reader| history::asks(reader, MOST_LISTED, now)).await?;
+            let open = app.engine.snapshot().await.ok_or_else(stopping)?;
+            // What is in memory knows more than the journal: links, and what rides in the next commit.
+            let live: std::collections::BTreeMap<_, _> =
+                open.asks.iter().map(|s| (s.ask.ask.id, s)).collect();
+            let asks: Vec<_> =
+                settled.iter().map(|s| live.get(&s.ask.ask.id).copied().unwrap_or(s).view()).collect();
+            Ok(reply(StatusCode::OK, &asks))
+        }
+        Some(other) => Err(Refused::malformed(format!("state {other:?} is neither open nor all"))),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Wait {
+    #[serde(default)]
+    wait: u64,
+}
+
+async fn show(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(query): Query<Wait>,
+) -> Result<Response, Refused> {
+    let mut shot = look(&app, &id).await?;
+    if query.wait > 0 && !crate::engine::is_over(&shot) {
+        let span = std::time::Duration::from_secs(query.wait.min(3600));
+        if let Ok(Some(after)) = tokio::time::timeout(span, app.engine.wait(shot.ask.ask.id)).await {
+            shot = after;
+        }
+    }
+    Ok(reply(StatusCode::OK, &shot.view()))
+}
+
+async fn answer(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Path(id): Path<String>,
+    Json(body): Json<wire::Answer>,
+) -> Result<Response, Refused> {
+    let shot = give(&app, &connection, &id, body).await?;
+    Ok(reply(StatusCode::OK, &shot.view()))
+}
+
+async fn answers(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Json(bulk): Json<Vec<wire::BulkAnswer>>,
+) -> Result<Response, Refused> {
+    if bulk.len() > MOST_BULK {
+        let detail = format!("more than {MOST_BULK} answers in one request");
+        return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, wire::Code::CapReached, detail));
+    }
+    let mut reports = Vec::with_capacity(bulk.len());
+    for wire::BulkAnswer { id, answer } in bulk {
+        reports.push(match give(&app, &connection, &id, answer).await {
+            Ok(shot) => wire::AnswerReport { id, status: 200, ask: Some(shot.view()), problem: None },
+            Err(refused) => {
+                let problem = refused.into_problem();
+                wire::AnswerReport { id, status: problem.status, ask: None, problem: Some(problem) }
+            }
+        });
+    }
+    Ok(reply(StatusCode::OK, &reports))
+}
+
+async fn give(
+    app: &App,
+    connection: &Connection,
+    id: &str,
+    body: wire::Answer,
+) -> Result<view::Shot, Refused> {
+    let shot = look(app, id).await?;
+    let digest: Digest = body
+        .digest
+        .parse()
+        .map_err(|_| Refused::malformed("digest must be \"sha256:\" and 64 hexadecimal digits"))?;
+    let (surface, remote) = surface_name(app, body.surface.as_deref());
+    let command = Command::Answer(Answer {
+        ask: shot.ask.ask.id,
+        digest,
+        decision: match body.decision {
+            wire::Decision::Allow => Decision::Allow,
+            wire::Decision::Deny => Decision::Deny,
+        },
+        option: body.option,
+        message: body.message,
+        stop: body.stop,
+        surface,
+        remote,
+        by: None,
+        refused: refusal(app, connection).await?,
+    });
+    let done = app.engine.run(command).await;
+    match done.reply {
+        Ok(_) => Ok(done.shot.unwrap_or(shot)),
+        Err(refusal) => Err(Refused::from_refusal(&refusal, done.shot.as_ref())),
+    }
+}
+
+/// The name of a registered surface, or a plain one.
+fn surface_name(app: &App, given: Option<&str>) -> (String, bool) {
+    let given = given.unwrap_or("command line");
+    let registered = app.registered.lock().ok().and_then(|r| r.get(given).cloned());
+    match registered {
+        Some(info) => (info.name, info.remote),
+        None => (given.to_owned(), false),
+    }
+}
+
+async fn refusal(app: &App, connection: &Connection) -> Result<Option<String>, Refused> {
+    let agents = app.engine.instances().await.ok_or_else(stopping)?;
+    Ok(match &connection.peer {
+        Some(peer) => peer.refusal(&agents, &app.host),
+        None => Some("it is not known who is asking".to_owned()),
+    })
+}
+
+/// For everything that is a person's to do.
+async fn person(app: &App, connection: &Connection) -> Result<(), Refused> {
+    match refusal(app, connection).await? {
+        None => Ok(()),
+        Some(why) => {
+            tracing::warn!("refused: {why}");
+            app.hub.send(crate::publish::What::Notice(format!("refused: {why}")));
+            Err(Refused::from_refusal(&Refusal::NotPermitted(why), None))
+        }
+    }
+}
+
+async fn dismiss(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Path(id): Path<String>,
+) -> Result<Response, Refused> {
+    person(&app, &connection).await?;
+    let ask = look(&app, &id).await?.ask.ask.id;
+    let done = app.engine.run(Command::Dismiss { ask, by: "you".to_owned() }).await;
+    done.reply.map(|_| nothing()).map_err(|refusal| Refused::from_refusal(&refusal, done.shot.as_ref()))
+}
+
+async fn revoke_late(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Path(id): Path<String>,
+) -> Result<Response, Refused> {
+    person(&app, &connection).await?;
+    let ask = look(&app, &id).await?.ask.ask.id;
+    let done = app.engine.run(Command::RevokeLate { ask, by: "you".to_owned() }).await;
+    done.reply.map(|_| nothing()).map_err(|refusal| Refused::from_refusal(&refusal, done.shot.as_ref()))
+}
+
+async fn look(app: &App, id: &str) -> Result<view::Shot, Refused> {
+    let found = app.engine.look(id).await.map_err(|refusal| Refused::from_refusal(&refusal, None))?;
+    found.ok_or_else(Refused::unknown)
+}
+
+async fn sessions(State(app): State<App>) -> Response {
+    let sessions: Vec<_> = app.engine.sessions().await.iter().map(session_view).collect();
+    reply(StatusCode::OK, &sessions)
+}
+
+fn session_view(SessionShot { session, root }: &SessionShot) -> wire::SessionView {
+    let info = &session.info;
+    wire::SessionView {
+        agent: info.key.agent.clone(),
+        session: info.key.session.clone(),
+        root: root.session.clone(),
+        parent: info.parent.as_ref().map(|p| p.session.clone()),
+        title: info.title.clone(),
+        cwd: info.cwd.clone(),
+        instance: info.instance.as_ref().map(ToString::to_string),
+        place: info.place.as_ref().map(view::place),
+        waiting: session.waiting,
+        subagents: session.live_subagents().map(view::subagent).collect(),
+        started_at: rfc3339(session.started.wall_ms),
+        ended_at: session.ended_at.map(|at| rfc3339(at.wall_ms)),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct LogQuery {
+    since: Option<String>,
+    #[serde(default)]
+    after: u64,
+    session: Option<String>,
+    limit: Option<usize>,
+}
+
+async fn log(State(app): State<App>, Query(query): Query<LogQuery>) -> Result<Response, Refused> {
+    let since = match query.since.as_deref().map(parse) {
+        Some(Ok(ms)) => Some(ms),
+        Some(Err(_)) => return Err(Refused::malformed("since must be an RFC 3339 time")),
+        None => None,
+    };
+    let filter = history::Filter {
+        since,
+        after: query.after,
+        session: query.session,
+        limit: query.limit.unwrap_or(MOST_LOGGED).min(MOST_LOGGED),
+    };
+    let entries = read(&app, move |reader| history::log(reader, &filter)).await?;
+    Ok(reply(StatusCode::OK, &entries))
+}
+
+/// Reads the journal beside the writer.
+async fn read<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&dyn askd_journal::Reader) -> Result<T, askd_journal::JournalError> + Send + 'static,
+) -> Result<T, Refused> {
+    let reader = Arc::clone(&app.reader).lock_owned().await;
+    let done = tokio::task::spawn_blocking(move || work(&**reader)).await;
+    let failed = |why: String| Refused::from_refusal(&Refusal::NotRecorded(why), None);
+    done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+}
+
+async fn register(
+    State(app): State<App>,
+    Json(body): Json<wire::RegisterSurface>,
+) -> Result<Response, Refused> {
+    let mut roots = std::collections::BTreeSet::new();
+    let scope = match body.scope {
+        wire::Scope::All => Scope::All,
+        wire::Scope::Roots(list) => {
+            for root in list {
+                let Some((agent, session)) = root.split_once('/') else {
+                    return Err(Refused::malformed("a root is named <agent>/<session>"));
+                };
+                roots.insert(SessionKey { agent: agent.to_owned(), session: session.to_owned() });
+            }
+            Scope::Roots(roots)
+        }
+    };
+    let info = SurfaceInfo { name: body.name, remote: body.kind == wire::SurfaceKind::Remote, scope };
+    let SurfaceId(id) = surface_id(app.surfaces.fetch_add(1, Ordering::Relaxed));
+    if let Ok(mut registered) = app.registered.lock() {
+        registered.insert(id.clone(), info);
+    }
+    Ok(reply(StatusCode::CREATED, &wire::Registered { surface: id }))
+}
+
+async fn report(
+    State(app): State<App>,
+    Path(surface): Path<String>,
+    Json(body): Json<wire::SurfaceReport>,
+) -> Result<Response, Refused> {
+    let (name, _) = surface_name(&app, Some(&surface));
+    let command = match body {
+        wire::SurfaceReport::Shown { ask } => {
+            Command::Shown { ask: look(&app, &ask).await?.ask.ask.id, surface: name }
+        }
+        wire::SurfaceReport::Failed { ask, reason } => {
+            Command::SurfaceFailed { ask: look(&app, &ask).await?.ask.ask.id, surface: name, reason }
+        }
+    };
+    let done = app.engine.run(command).await;
+    done.reply.map(|_| nothing()).map_err(|refusal| Refused::from_refusal(&refusal, done.shot.as_ref()))
+}
+
+async fn accept(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Json(body): Json<wire::Loosening>,
+) -> Result<Response, Refused> {
+    person(&app, &connection).await?;
+    app.live.refresh(&app.engine, &app.hub).await;
+    if !app.live.waiting().contains(&body) {
+        let detail = format!("{} = {} does not wait for anybody", body.key, body.value);
+        return Err(Refused::malformed(detail));
+    }
+    let (key, value) = (body.key, body.value);
+    let done = app.engine.run(Command::AcceptLoosening { key, value, by: "you".to_owned() }).await;
+    done.reply.map_err(|refusal| Refused::from_refusal(&refusal, None))?;
+    app.live.reconsider(&app.engine, &app.hub).await;
+    Ok(nothing())
+}
+
+async fn stop(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+) -> Result<Response, Refused> {
+    person(&app, &connection).await?;
+    app.leave.send_replace(Some(Leave::Stop));
+    Ok(nothing())
+}
+
+async fn restart(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+) -> Result<Response, Refused> {
+    person(&app, &connection).await?;
+    app.leave.send_replace(Some(Leave::Restart));
+    Ok(nothing())
+}
+
+pub(super) async fn health(State(app): State<App>) -> Result<Response, Refused> {
+    app.live.refresh(&app.engine, &app.hub).await;
+    let counts = app.engine.counts().await.ok_or_else(stopping)?;
+    let health = wire::Health {
+        ok: true,
+        pid: std::process::id(),
+        version: wire::VERSION.to_owned(),
+        api: wire::API_VERSION,
+        open: counts.open,
+        surfaces: counts.surfaces,
+        journal: app.journal.clone(),
+        waiting_loosenings: app.live.waiting(),
+        notices: app.live.notices(),
+    };
+    Ok(reply(StatusCode::OK, &health))
+}
+
+fn stopping() -> Refused {
+    Refused::from_refusal(&Refusal::NotRecorded("the daemon is stopping".to_owned()), None)
+}

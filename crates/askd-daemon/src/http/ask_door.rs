@@ -1,0 +1,236 @@
+//! `ask.sock`: what requesters and adapters may do. Nothing here answers an ask or loosens a rule.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askd_core::{AskId, Command, Hash256, Refusal, Reply};
+use askd_wire::{ObservationBatch, RaiseAsk, Raised, WithdrawAsk};
+use axum::Router;
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::convert::{self, Arrival};
+use crate::engine::{Done, is_over};
+use crate::server::Connection;
+use crate::view::Shot;
+
+use super::body::{Json, nothing, reply};
+use super::problem::Refused;
+use super::{App, answer_door, events};
+
+/// Longest held request; a longer wait is made of several.
+const LONGEST_HOLD: Duration = Duration::from_secs(3600);
+
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/v1/asks", post(raise))
+        .route("/v1/asks/{id}", get(look))
+        .route("/v1/asks/{id}/withdraw", post(withdraw))
+        .route("/v1/asks/{id}/handed", post(handed))
+        .route("/v1/asks/{id}/confirmed", post(confirmed))
+        .route("/v1/observations", post(observe))
+        .route("/v1/events", get(events::own))
+        .route("/healthz", get(answer_door::health))
+}
+
+#[derive(Debug, Deserialize)]
+struct Wait {
+    /// Seconds.
+    #[serde(default)]
+    wait: u64,
+}
+
+impl Wait {
+    fn span(&self) -> Duration {
+        Duration::from_secs(self.wait).min(LONGEST_HOLD)
+    }
+}
+
+async fn raise(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Query(wait): Query<Wait>,
+    headers: HeaderMap,
+    Json(body): Json<RaiseAsk>,
+) -> Result<Response, Refused> {
+    app.live.refresh(&app.engine, &app.hub).await;
+    let (token, minted) = match bearer(&headers)? {
+        Some(token) => (token, None),
+        None => {
+            let token = mint()?;
+            (token.clone(), Some(token))
+        }
+    };
+    let arrival = Arrival {
+        id: new_id(app.clock.now().wall_ms)?,
+        token: Hash256::of(token.as_bytes()),
+        link: connection.link,
+        host: &app.host,
+    };
+    let raise = convert::raise(body, &arrival).map_err(Refused::malformed)?;
+    let Done { reply: result, shot } = app.engine.run(Command::Raise(Box::new(raise))).await;
+    let status = match result {
+        Ok(Reply::Raised(_)) => StatusCode::CREATED,
+        Ok(_) => StatusCode::OK,
+        Err(refusal) => return Err(Refused::from_refusal(&refusal, shot.as_ref())),
+    };
+    let Some(shot) = shot else { return Err(Refused::unknown()) };
+    let (shot, released) = hold(&app, shot, wait.span()).await;
+    Ok(reply(status, &Raised { ask: shot.view(), token: minted, released }))
+}
+
+/// Waits until the ask is over or the span has passed. True: the daemon stops and will not answer any more.
+async fn hold(app: &App, shot: Shot, span: Duration) -> (Shot, bool) {
+    if is_over(&shot) || span.is_zero() {
+        return (shot, false);
+    }
+    let id = shot.ask.ask.id;
+    match tokio::time::timeout(span, app.engine.wait(id)).await {
+        Ok(Some(after)) => (after, false),
+        Ok(None) => {
+            let leaving = *app.leave.borrow();
+            if leaving != Some(super::Leave::Stop) {
+                // The next daemon has the answer; the connection ends without one.
+                std::future::pending::<()>().await;
+            }
+            (shot, true)
+        }
+        Err(_) => match app.engine.look(&id.to_string()).await {
+            Ok(Some(now)) => (now, false),
+            Ok(None) | Err(_) => (shot, false),
+        },
+    }
+}
+
+async fn look(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(wait): Query<Wait>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let shot = own(&app, &id, &headers).await?;
+    let (shot, _) = hold(&app, shot, wait.span()).await;
+    Ok(reply(StatusCode::OK, &shot.view()))
+}
+
+async fn withdraw(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Json(body): Json<WithdrawAsk>,
+) -> Result<Response, Refused> {
+    let Some(cause) = convert::withdrawal(&body.cause) else {
+        return Err(Refused::malformed(format!(
+            "cause {:?} is none of cancelled, session_ended, superseded, requester_gone, requester_limit, handed_back",
+            body.cause
+        )));
+    };
+    step(&app, &id, &headers, |ask, token| Command::Withdraw { ask, token, cause }).await
+}
+
+async fn handed(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    step(&app, &id, &headers, |ask, token| Command::Handed { ask, token }).await
+}
+
+async fn confirmed(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    step(&app, &id, &headers, |ask, token| Command::Confirmed { ask, token }).await
+}
+
+async fn step(
+    app: &App,
+    id: &str,
+    headers: &HeaderMap,
+    command: impl FnOnce(AskId, Hash256) -> Command,
+) -> Result<Response, Refused> {
+    let ask = id.parse().map_err(|_| Refused::unknown())?;
+    let token = needed(headers)?;
+    let Done { reply: result, shot } = app.engine.run(command(ask, token)).await;
+    match result {
+        Ok(_) => Ok(nothing()),
+        Err(refusal) => {
+            // What an ask is about is told to its own requester only.
+            let own = shot.filter(|s| s.ask.ask.requester.token == token);
+            Err(Refused::from_refusal(&refusal, own.as_ref()))
+        }
+    }
+}
+
+async fn observe(State(app): State<App>, Json(body): Json<ObservationBatch>) -> Result<Response, Refused> {
+    let seen = convert::observations(body, &app.host).map_err(Refused::malformed)?;
+    for observation in seen {
+        let done = app.engine.run(Command::Observe(Box::new(observation))).await;
+        if let Err(refusal) = done.reply {
+            return Err(Refused::from_refusal(&refusal, None));
+        }
+    }
+    Ok(nothing())
+}
+
+async fn own(app: &App, id: &str, headers: &HeaderMap) -> Result<Shot, Refused> {
+    let token = needed(headers)?;
+    let shot = app.engine.look(id).await.map_err(|refusal| Refused::from_refusal(&refusal, None))?;
+    shot.filter(|s| s.ask.ask.requester.token == token).ok_or_else(Refused::unknown)
+}
+
+pub(super) fn needed(headers: &HeaderMap) -> Result<Hash256, Refused> {
+    let token = bearer(headers)?.ok_or_else(|| {
+        Refused::from_refusal(&Refusal::NotPermitted("the requester's token is missing".to_owned()), None)
+    })?;
+    Ok(Hash256::of(token.as_bytes()))
+}
+
+/// The requester's token: at least 128 random bits, so at least 22 characters of base64 or 32 of hex.
+fn bearer(headers: &HeaderMap) -> Result<Option<String>, Refused> {
+    const SHORTEST: usize = 22;
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let token = value.to_str().ok().and_then(|v| v.strip_prefix("Bearer ")).map(str::trim);
+    match token {
+        Some(token) if (SHORTEST..=256).contains(&token.len()) => Ok(Some(token.to_owned())),
+        Some(_) => Err(Refused::malformed(format!(
+            "the token must have 128 random bits or more, in {SHORTEST} to 256 characters"
+        ))),
+        None => Err(Refused::malformed("authorization must be \"Bearer\" and the requester's token")),
+    }
+}
+
+fn mint() -> Result<String, Refused> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|error| no_randomness(&error))?;
+    Ok(bits.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// A UUIDv7.
+fn new_id(wall_ms: i64) -> Result<AskId, Refused> {
+    let mut bits = [0; 10];
+    getrandom::fill(&mut bits).map_err(|error| no_randomness(&error))?;
+    let ms = u64::try_from(wall_ms).unwrap_or(0);
+    Ok(AskId(uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid()))
+}
+
+fn no_randomness(error: &getrandom::Error) -> Refused {
+    Refused::from_refusal(&Refusal::NotRecorded(format!("no random bits: {error}")), None)
+}
+
+/// Entry ids for the journal.
+pub(crate) struct RandomIds;
+
+impl askd_writer::Ids for RandomIds {
+    fn next(&mut self) -> Uuid {
+        let mut bits = [0; 16];
+        // Without randomness from the system nothing else here works either; a repeated id is refused by the journal.
+        let _ = getrandom::fill(&mut bits);
+        uuid::Builder::from_random_bytes(bits).into_uuid()
+    }
+}

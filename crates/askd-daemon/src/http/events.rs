@@ -1,0 +1,223 @@
+//! `GET /v1/events`: snapshot, then stream, without a gap; `Last-Event-ID` resumes.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use askd_core::id::StreamId;
+use askd_core::{Command, Hash256, SurfaceId};
+use askd_journal::Position;
+use askd_wire::StreamEvent;
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::publish::{self, Ready};
+use crate::view::Shot;
+
+use super::App;
+use super::ask_door::needed;
+use super::problem::Refused;
+
+/// Events that wait for a slow reader before it is behind.
+const QUEUE: usize = 64;
+/// A stream that is further behind than this gets a snapshot instead of the events.
+const MOST_RESUMED: usize = 10_000;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Narrow {
+    /// `<agent>/<session>` of a root; absent: all.
+    root: Option<String>,
+    /// Id of a registered surface, which is attached while the stream is open.
+    surface: Option<String>,
+}
+
+/// Which events a stream gets.
+enum Filter {
+    All,
+    Root(String),
+    Own(Hash256),
+}
+
+impl Filter {
+    fn shows(&self, shot: &Shot) -> bool {
+        match self {
+            Self::All => true,
+            Self::Root(root) => shot.root.to_string() == *root,
+            Self::Own(token) => shot.ask.ask.requester.token == *token,
+        }
+    }
+
+    fn passes(&self, event: &Ready) -> bool {
+        match (self, &event.shot, &event.root) {
+            (_, Some(shot), _) => self.shows(shot),
+            (_, None, _) if event.last => true,
+            (Self::All, None, _) => true,
+            (Self::Root(root), None, Some(of)) => of.to_string() == *root,
+            (Self::Root(_), None, None) => true,
+            (Self::Own(_), None, _) => false,
+        }
+    }
+}
+
+/// For people's surfaces.
+pub(super) async fn all(
+    State(app): State<App>,
+    Query(narrow): Query<Narrow>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let surface = match narrow.surface {
+        None => None,
+        Some(id) => {
+            let known = app.registered.lock().ok().and_then(|r| r.get(&id).cloned());
+            let Some(info) = known else {
+                return Err(Refused::malformed(format!(
+                    "surface {id:?} is not registered with this daemon: POST /v1/surfaces first"
+                )));
+            };
+            let surface = SurfaceId(id);
+            app.engine.run(Command::AttachSurface { surface: surface.clone(), info }).await;
+            Some(surface)
+        }
+    };
+    let filter = narrow.root.map_or(Filter::All, Filter::Root);
+    Ok(open(app, filter, surface, resume_from(&headers)?))
+}
+
+/// For a requester: its own asks.
+pub(super) async fn own(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refused> {
+    let token = needed(&headers)?;
+    Ok(open(app, Filter::Own(token), None, resume_from(&headers)?))
+}
+
+fn resume_from(headers: &HeaderMap) -> Result<Option<Position>, Refused> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    match value.to_str().ok().and_then(|v| v.trim().parse().ok()) {
+        Some(position) => Ok(Some(position)),
+        None => Err(Refused::malformed("Last-Event-ID must be the id of an event of this stream")),
+    }
+}
+
+fn open(app: App, filter: Filter, surface: Option<SurfaceId>, from: Option<Position>) -> Response {
+    let (sender, receiver) = mpsc::channel::<Result<Bytes, Infallible>>(QUEUE);
+    tokio::spawn(async move {
+        let engine = app.engine.clone();
+        // Whatever ends the stream, the surface is detached.
+        let _ = Stream { app, filter, sender, position: 0 }.run(from).await;
+        if let Some(surface) = surface {
+            engine.tell(Command::DetachSurface { surface });
+        }
+    });
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+}
+
+struct Stream {
+    app: App,
+    filter: Filter,
+    sender: mpsc::Sender<Result<Bytes, Infallible>>,
+    /// Everything up to here was sent.
+    position: Position,
+}
+
+/// The reader is gone, or the daemon is.
+struct Ended;
+
+impl Stream {
+    async fn run(mut self, from: Option<Position>) -> Result<(), Ended> {
+        // Subscribed before the snapshot is taken: what happens in between comes in both and is dropped once.
+        let mut events = self.app.hub.subscribe();
+        match from {
+            Some(from) => self.resume(from).await?,
+            None => self.snapshot().await?,
+        }
+        loop {
+            let event = tokio::select! {
+                event = events.recv() => event,
+                () = self.sender.closed() => return Err(Ended),
+            };
+            match event {
+                Ok(event) => self.pass(event).await?,
+                Err(RecvError::Lagged(_)) => {
+                    events = self.app.hub.subscribe();
+                    self.send(&StreamEvent::Gap { after: self.position }).await?;
+                    self.snapshot().await?;
+                }
+                Err(RecvError::Closed) => return Err(Ended),
+            }
+        }
+    }
+
+    async fn snapshot(&mut self) -> Result<(), Ended> {
+        let snapshot = self.app.engine.snapshot().await.ok_or(Ended)?;
+        self.position = snapshot.position;
+        let asks = snapshot.asks.iter().filter(|s| self.filter.shows(s)).map(Shot::view).collect();
+        self.send(&StreamEvent::Snapshot { position: snapshot.position, asks }).await
+    }
+
+    /// Sends what happened after `from`, each with the ask as it is now.
+    async fn resume(&mut self, from: Position) -> Result<(), Ended> {
+        let now = self.app.engine.snapshot().await.ok_or(Ended)?.position;
+        let reader = Arc::clone(&self.app.reader).lock_owned().await;
+        let page = tokio::task::spawn_blocking(move || reader.feed(from, MOST_RESUMED)).await;
+        let page = page.ok().and_then(Result::ok);
+        let Some(page) = page.filter(|p| p.len() < MOST_RESUMED && from <= now) else {
+            self.send(&StreamEvent::Gap { after: from }).await?;
+            return self.snapshot().await;
+        };
+        self.position = from;
+        let mut seen: BTreeMap<_, Option<Shot>> = BTreeMap::new();
+        for entry in page.into_iter().filter(|e| e.position <= now) {
+            let StreamId::Ask(id) = entry.stream else { continue };
+            let shot = match seen.get(&id) {
+                Some(shot) => shot.clone(),
+                None => {
+                    let shot = self.app.engine.look(&id.to_string()).await.ok().flatten();
+                    seen.insert(id, shot.clone());
+                    shot
+                }
+            };
+            if let Some(shot) = shot.filter(|s| self.filter.shows(s)) {
+                let what = entry.entry.event.name().to_owned();
+                let ask = Box::new(shot.view());
+                self.position = entry.position;
+                self.send(&StreamEvent::Ask { position: entry.position, what, ask }).await?;
+            }
+        }
+        self.position = now;
+        Ok(())
+    }
+
+    async fn pass(&mut self, event: Ready) -> Result<(), Ended> {
+        if event.position.is_some_and(|p| p <= self.position) {
+            return Ok(());
+        }
+        if let Some(position) = event.position {
+            self.position = position;
+        }
+        if self.filter.passes(&event) {
+            self.write(event.position, event.name, &event.json).await?;
+        }
+        if event.last { Err(Ended) } else { Ok(()) }
+    }
+
+    async fn send(&self, event: &StreamEvent) -> Result<(), Ended> {
+        let json = serde_json::to_string(event).map_err(|_| Ended)?;
+        let id = match event {
+            StreamEvent::Snapshot { position, .. } | StreamEvent::Ask { position, .. } => Some(*position),
+            _ => None,
+        };
+        self.write(id, publish::name(event), &json).await
+    }
+
+    async fn write(&self, id: Option<Position>, name: &str, json: &str) -> Result<(), Ended> {
+        let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+        let frame = format!("{id}event: {name}\ndata: {json}\n\n");
+        self.sender.send(Ok(Bytes::from(frame))).await.map_err(|_| Ended)
+    }
+}

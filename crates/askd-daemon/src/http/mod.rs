@@ -1,0 +1,109 @@
+//! The HTTP API: thin translations between requests and commands.
+
+mod answer_door;
+mod ask_door;
+mod body;
+mod events;
+mod problem;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use askd_journal::Reader;
+use askd_wire::{API_VERSION, Code, VERSION, VERSION_HEADER};
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::sync::{Mutex, watch};
+
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::publish::Hub;
+use crate::settings::Live;
+
+pub(crate) use ask_door::RandomIds;
+use problem::Refused;
+
+/// What every route can reach.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) hub: Hub,
+    pub(crate) clock: Clock,
+    pub(crate) host: String,
+    pub(crate) live: Live,
+    pub(crate) reader: Arc<Mutex<Box<dyn Reader>>>,
+    pub(crate) journal: String,
+    pub(crate) surfaces: AtomicU64,
+    /// Set once: why the daemon is to leave.
+    pub(crate) leave: watch::Sender<Option<Leave>>,
+    pub(crate) registered:
+        std::sync::Mutex<std::collections::BTreeMap<String, askd_core::event::SurfaceInfo>>,
+}
+
+/// How the daemon goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// For good: agents with a prompt of their own get their asks back, and only a person starts it again.
+    Stop,
+    /// Requesters come back to the next one.
+    Restart,
+}
+
+pub(crate) type App = Arc<Shared>;
+
+/// Routes of `ask.sock`.
+pub(crate) fn ask_router(app: App) -> Router {
+    finish(ask_door::routes(), app)
+}
+
+/// Routes of `answer.sock`.
+pub(crate) fn answer_router(app: App) -> Router {
+    finish(answer_door::routes(), app)
+}
+
+fn finish(routes: Router<App>, app: App) -> Router {
+    routes
+        .fallback(|request: Request| async move { unknown(&request) })
+        .method_not_allowed_fallback(|request: Request| async move {
+            let detail = format!("{} does not go with {}", request.method(), request.uri().path());
+            Refused::new(StatusCode::METHOD_NOT_ALLOWED, Code::Malformed, detail)
+        })
+        .layer(axum::middleware::from_fn(check_version))
+        .with_state(app)
+}
+
+fn unknown(request: &Request) -> Refused {
+    let path = request.uri().path();
+    if path.ends_with("/answer") || path == "/v1/answers" {
+        let detail = "answers are given on answer.sock, by a person".to_owned();
+        return Refused::new(StatusCode::FORBIDDEN, Code::NotPermitted, detail);
+    }
+    Refused::new(StatusCode::NOT_FOUND, Code::Malformed, format!("there is no {path} on this socket"))
+}
+
+/// A program newer than this daemon may rely on what the daemon does not have.
+async fn check_version(request: Request, next: Next) -> Result<Response, Refused> {
+    let told =
+        request.headers().get(VERSION_HEADER).map(|v| v.to_str().ok().and_then(|v| v.trim().parse().ok()));
+    match told {
+        None => {}
+        Some(Some(version)) if (1..=API_VERSION).contains(&version) => {}
+        Some(Some(version)) if version > API_VERSION => {
+            return Err(Refused::new(
+                StatusCode::UPGRADE_REQUIRED,
+                Code::Malformed,
+                format!(
+                    "this daemon is askd {VERSION} and speaks API {API_VERSION}, the caller speaks API {version}: \
+                     run `askd daemon restart` to start the upgraded daemon"
+                ),
+            ));
+        }
+        Some(_) => {
+            let detail = format!("{VERSION_HEADER} must be a whole number from 1");
+            return Err(Refused::new(StatusCode::BAD_REQUEST, Code::Malformed, detail));
+        }
+    }
+    Ok(next.run(request).await)
+}

@@ -1,0 +1,243 @@
+//! Who is at the other end of a socket, and whether it is an agent answering for the person (security.md 1).
+//!
+//! Refused is any process in an *agent's* tree: below the agent in the chain of parents, in a POSIX session that was
+//! made there, with the marks that agents leave in the environment of what they start, or an orphan without a terminal
+//! in the control group of a live agent. A process of the same user that types into another terminal cannot be told
+//! apart.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use askd_core::Instance;
+
+/// Variables that agents set for what they start. Claude Code sets the first four for every shell command and hook.
+const AGENT_MARKS: [&str; 6] = [
+    "CLAUDECODE",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_PID",
+    "AI_AGENT",
+    "ASKD_OWNER",
+];
+/// Longest chain of parents that is followed.
+const DEEPEST: usize = 256;
+
+/// A process as it was when it connected. What it does later with the connection counts as its own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Peer {
+    pid: u32,
+    /// The process and its parents, up to the first one; empty when it was gone before it could be looked at.
+    chain: Vec<Process>,
+    /// The leader of its POSIX session and that one's parents.
+    leader: Vec<Process>,
+    mark: Option<String>,
+    /// No terminal, and nobody is left above it but the first process or a session manager.
+    orphan: bool,
+    cgroup: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Process {
+    pid: u32,
+    start: u64,
+}
+
+impl Peer {
+    /// Looks at a process of this machine.
+    pub(crate) fn look(pid: u32) -> Self {
+        let Some(stat) = Stat::of(pid) else { return Self { pid, ..Self::default() } };
+        let chain = chain(pid);
+        let leader = if stat.session == pid { Vec::new() } else { chain_of_leader(stat.session) };
+        let mark = chain.iter().chain(&leader).find_map(|p| agent_mark(p.pid));
+        let manager = stat.parent == 1 || comm(stat.parent).is_some_and(|name| name == "systemd");
+        Self { pid, mark, orphan: manager && stat.tty == 0, cgroup: cgroup(pid), chain, leader }
+    }
+
+    /// Why this process may not answer, or `None` when it may.
+    pub(crate) fn refusal(&self, agents: &BTreeSet<Instance>, host: &str) -> Option<String> {
+        if self.chain.is_empty() {
+            return Some(format!(
+                "process {} was gone before it could be checked who is answering",
+                self.pid
+            ));
+        }
+        let is_agent = |p: &&Process| {
+            agents.iter().any(|a| a.host == host && a.pid == p.pid && (a.start == 0 || a.start == p.start))
+        };
+        if let Some(agent) = self.chain.iter().chain(&self.leader).find(is_agent) {
+            return Some(format!("process {} was started by the agent (process {})", self.pid, agent.pid));
+        }
+        if let Some(mark) = &self.mark {
+            return Some(format!("process {} was started by an agent ({mark} is set)", self.pid));
+        }
+        if self.orphan && self.cgroup.is_some() {
+            let agent = agents.iter().filter(|a| a.host == host).find(|a| cgroup(a.pid) == self.cgroup);
+            if let Some(agent) = agent {
+                return Some(format!(
+                    "process {} has no terminal and no parent, and lives in the control group of the agent (process {})",
+                    self.pid, agent.pid
+                ));
+            }
+        }
+        None
+    }
+
+    /// The mark of an agent in the environment of this process or of one above it.
+    pub(crate) fn mark(&self) -> Option<&str> {
+        self.mark.as_deref()
+    }
+}
+
+/// Start time of a process in clock ticks since boot.
+pub(crate) fn start_of(pid: u32) -> Option<u64> {
+    Stat::of(pid).map(|s| s.start)
+}
+
+/// The terminal that a process reads from.
+pub(crate) fn terminal_of(pid: u32) -> Option<String> {
+    let target = fs::read_link(format!("/proc/{pid}/fd/0")).ok()?;
+    let text = target.to_str()?;
+    (text.starts_with("/dev/pts/") || text.starts_with("/dev/tty")).then(|| text.to_owned())
+}
+
+fn chain_of_leader(session: u32) -> Vec<Process> {
+    if session == 0 { Vec::new() } else { chain(session) }
+}
+
+fn chain(pid: u32) -> Vec<Process> {
+    let mut out: Vec<Process> = Vec::new();
+    let mut at = pid;
+    while at != 0 && out.len() < DEEPEST {
+        let Some(stat) = Stat::of(at) else { break };
+        out.push(Process { pid: at, start: stat.start });
+        at = stat.parent;
+    }
+    out
+}
+
+fn comm(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
+fn cgroup(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
+}
+
+fn agent_mark(pid: u32) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut names = environment
+        .split(|b| *b == 0)
+        .filter_map(|var| std::str::from_utf8(var.split(|b| *b == b'=').next()?).ok());
+    names.find(|name| AGENT_MARKS.contains(name)).map(str::to_owned)
+}
+
+/// The fields of `/proc/PID/stat` that matter here.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    parent: u32,
+    session: u32,
+    tty: i64,
+    start: u64,
+}
+
+impl Stat {
+    fn of(pid: u32) -> Option<Self> {
+        // The name may hold anything, also bytes that are no text.
+        let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The name is in parentheses and may hold some itself.
+        let rest = text.get(text.rfind(')')? + 1..)?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            parent: fields.get(1)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+            tty: fields.get(4)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        /// A child that waits for its standard input to close.
+        fn start(set_up: impl FnOnce(&mut Command)) -> Self {
+            let mut command = Command::new("cat");
+            command.env_clear().stdin(Stdio::piped()).stdout(Stdio::null());
+            set_up(&mut command);
+            let sleeper = Self(command.spawn().unwrap());
+            // The environment is the child's own only after exec.
+            while fs::read_to_string(format!("/proc/{}/comm", sleeper.0.id())).unwrap().trim() != "cat" {
+                std::thread::yield_now();
+            }
+            sleeper
+        }
+
+        fn look(&self) -> Peer {
+            Peer::look(self.0.id())
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn agent(pid: u32) -> BTreeSet<Instance> {
+        [Instance { host: "h".to_owned(), pid, start: start_of(pid).unwrap() }].into()
+    }
+
+    #[test]
+    fn s1_a_process_below_the_agent_is_refused() {
+        let child = Sleeper::start(|_| {});
+        let me = std::process::id();
+        assert!(child.look().refusal(&agent(me), "h").unwrap().contains("started by the agent"));
+        assert_eq!(child.look().refusal(&BTreeSet::new(), "h"), None);
+    }
+
+    #[test]
+    fn s1_another_host_and_a_reused_number_do_not_count() {
+        let child = Sleeper::start(|_| {});
+        let me = std::process::id();
+        assert_eq!(child.look().refusal(&agent(me), "other"), None);
+        let reused = Instance { host: "h".to_owned(), pid: me, start: 1 };
+        assert_eq!(child.look().refusal(&[reused].into(), "h"), None);
+    }
+
+    #[test]
+    fn s1_marks_of_an_agent_in_the_environment_are_refused() {
+        let child = Sleeper::start(|c| {
+            c.env("CLAUDECODE", "1");
+        });
+        assert!(child.look().refusal(&BTreeSet::new(), "h").unwrap().contains("CLAUDECODE"));
+    }
+
+    #[test]
+    fn s1_who_cannot_be_checked_is_refused() {
+        let gone = {
+            let child = Sleeper::start(|_| {});
+            child.0.id()
+        };
+        assert!(Peer::look(gone).refusal(&BTreeSet::new(), "h").unwrap().contains("was gone"));
+    }
+
+    #[test]
+    fn stat_lines_with_odd_names_are_read() {
+        let line = "42 (a) b (c) S 7 42 40 34816 42 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 1 1";
+        let stat = Stat::parse(line).unwrap();
+        assert_eq!(stat, Stat { parent: 7, session: 40, tty: 34816, start: 98765 });
+        assert_eq!(Stat::parse("42 (x"), None);
+        assert_eq!(Stat::parse(""), None);
+    }
+}

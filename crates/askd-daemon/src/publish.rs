@@ -1,0 +1,107 @@
+//! Events on their way to surfaces: made once, in order, for every stream that is open.
+
+use std::sync::Arc;
+
+use askd_core::SessionKey;
+use askd_wire::StreamEvent;
+use tokio::sync::{broadcast, mpsc};
+
+use crate::view::Shot;
+
+/// Events that a slow stream may be behind; then it gets a gap and a new snapshot.
+const BACKLOG: usize = 4096;
+
+/// Something that surfaces hear of.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) what: What,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    Ask { position: u64, what: &'static str, shot: Arc<Shot> },
+    Waiting { session: SessionKey, root: SessionKey, waiting: u32 },
+    Notice(String),
+    Bye { restart: bool },
+}
+
+/// An event as streams send it, with what a stream filters by.
+#[derive(Debug, Clone)]
+pub(crate) struct Ready {
+    pub(crate) position: Option<u64>,
+    pub(crate) name: &'static str,
+    pub(crate) json: Arc<str>,
+    /// Requester and root of the ask, for streams that do not see all.
+    pub(crate) shot: Option<Arc<Shot>>,
+    pub(crate) root: Option<SessionKey>,
+    pub(crate) last: bool,
+}
+
+/// Where streams subscribe.
+#[derive(Debug, Clone)]
+pub(crate) struct Hub {
+    events: broadcast::Sender<Ready>,
+}
+
+impl Hub {
+    pub(crate) fn new() -> Self {
+        Self { events: broadcast::channel(BACKLOG).0 }
+    }
+
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Ready> {
+        self.events.subscribe()
+    }
+
+    pub(crate) fn send(&self, what: What) {
+        // Without a listener nothing is rendered.
+        if self.events.receiver_count() > 0
+            && let Some(ready) = ready(what)
+        {
+            let _ = self.events.send(ready);
+        }
+    }
+
+    /// Passes on what the writer thread tells, until that ends.
+    pub(crate) async fn pump(self, mut published: mpsc::UnboundedReceiver<Published>) {
+        while let Some(event) = published.recv().await {
+            self.send(event.what);
+        }
+    }
+}
+
+fn ready(what: What) -> Option<Ready> {
+    let (position, shot, root, last) = match &what {
+        What::Ask { position, shot, .. } => {
+            (Some(*position), Some(Arc::clone(shot)), Some(shot.root.clone()), false)
+        }
+        What::Waiting { root, .. } => (None, None, Some(root.clone()), false),
+        What::Notice(_) => (None, None, None, false),
+        What::Bye { .. } => (None, None, None, true),
+    };
+    let event = match what {
+        What::Ask { position, what, shot } => {
+            StreamEvent::Ask { position, what: what.to_owned(), ask: Box::new(shot.view()) }
+        }
+        What::Waiting { session, root, waiting } => StreamEvent::Waiting {
+            session: session.session,
+            agent: session.agent,
+            root: root.session,
+            waiting,
+        },
+        What::Notice(text) => StreamEvent::Notice { text: askd_text::safe(&text).text },
+        What::Bye { restart } => StreamEvent::Bye { restart },
+    };
+    let json = serde_json::to_string(&event).ok()?;
+    Some(Ready { position, name: name(&event), json: json.into(), shot, root, last })
+}
+
+pub(crate) fn name(event: &StreamEvent) -> &'static str {
+    match event {
+        StreamEvent::Snapshot { .. } => "snapshot",
+        StreamEvent::Gap { .. } => "gap",
+        StreamEvent::Ask { .. } => "ask",
+        StreamEvent::Waiting { .. } => "waiting",
+        StreamEvent::Notice { .. } => "notice",
+        StreamEvent::Bye { .. } => "bye",
+    }
+}

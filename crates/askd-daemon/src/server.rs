@@ -1,0 +1,162 @@
+//! Two Unix sockets, one connection task each, with limits on everything that a peer can make us hold.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use askd_core::{Command, LinkId};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::engine::Engine;
+use crate::http::Leave;
+use crate::peer::Peer;
+
+/// Largest request head in bytes; hyper answers 431 beyond it.
+const MOST_HEAD: usize = 16 * 1024;
+const MOST_HEADERS: usize = 64;
+/// A peer that does not finish its request head within this is cut off.
+const SLOW_HEAD: Duration = Duration::from_secs(30);
+/// Connections at a time on one socket; more wait in the kernel's queue.
+const MOST_CONNECTIONS: usize = 8192;
+
+/// One requester's or surface's connection. When the last holder lets go, its asks lose their link.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) link: LinkId,
+    /// Who connected; only for people's connections.
+    pub(crate) peer: Option<Peer>,
+    engine: Engine,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.engine.tell(Command::LinkClosed { link: self.link });
+    }
+}
+
+/// Who may connect and what is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    Ask,
+    Answer,
+}
+
+/// Connections that are open, on both sockets.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Traffic(Arc<()>);
+
+impl Traffic {
+    /// Returns when no connection is left, or when `patience` is over.
+    pub(crate) async fn drained(self, patience: Duration) {
+        let look = Duration::from_millis(5);
+        let deadline = tokio::time::Instant::now() + patience;
+        while Arc::strong_count(&self.0) > 1 && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(look).await;
+        }
+    }
+}
+
+/// Accepts until the task is aborted.
+pub(crate) async fn serve(
+    listener: UnixListener,
+    door: Door,
+    router: Router,
+    engine: Engine,
+    traffic: Traffic,
+    leaving: watch::Receiver<Option<Leave>>,
+) {
+    static LINKS: AtomicU64 = AtomicU64::new(1);
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!("accepting a connection: {error}");
+                // Out of descriptors: trying again at once would only spin.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Some(pid) = ours(&stream) else { continue };
+        let connection = Connection {
+            link: LinkId(LINKS.fetch_add(1, Ordering::Relaxed)),
+            // Looked at now: later the process may be gone and its number another's.
+            peer: (door == Door::Answer).then(|| Peer::look(pid)),
+            engine: engine.clone(),
+        };
+        let (router, traffic, leaving) = (router.clone(), traffic.clone(), leaving.clone());
+        tokio::spawn(async move {
+            handle(stream, Arc::new(connection), router, leaving).await;
+            drop((place, traffic));
+        });
+    }
+}
+
+async fn handle(
+    stream: UnixStream,
+    connection: Arc<Connection>,
+    router: Router,
+    mut leaving: watch::Receiver<Option<Leave>>,
+) {
+    let service = tower_service(router, connection);
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SLOW_HEAD)
+        .max_buf_size(MOST_HEAD)
+        .max_headers(MOST_HEADERS)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut served = pin!(served);
+    let served = tokio::select! {
+        served = &mut served => served,
+        // An idle connection ends now, one with a request under way after its reply.
+        () = told(&mut leaving) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!("connection: {error}");
+    }
+}
+
+async fn told(leaving: &mut watch::Receiver<Option<Leave>>) {
+    let _ = leaving.wait_for(Option::is_some).await;
+}
+
+/// The router, with the connection put into every request.
+fn tower_service(
+    router: Router,
+    connection: Arc<Connection>,
+) -> impl hyper::service::Service<
+    hyper::Request<hyper::body::Incoming>,
+    Response = axum::response::Response,
+    Error = Infallible,
+    Future = impl Send,
+> {
+    let inner = TowerToHyperService::new(router);
+    hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let mut request: Request = request.map(Body::new);
+        request.extensions_mut().insert(Arc::clone(&connection));
+        hyper::service::Service::call(&inner, request)
+    })
+}
+
+/// The peer's process number, when it is this user's process.
+fn ours(stream: &UnixStream) -> Option<u32> {
+    let peer = stream.peer_cred().ok()?;
+    let us = rustix::process::geteuid().as_raw();
+    if peer.uid() != us {
+        tracing::warn!("a process of user {} was turned away", peer.uid());
+        return None;
+    }
+    u32::try_from(peer.pid().unwrap_or(0)).ok()
+}

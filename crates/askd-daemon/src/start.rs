@@ -1,0 +1,333 @@
+//! From options to a running daemon and back.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex as StdMutex;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use askd_client::daemon::{ALREADY_RUNNING_STATUS, forget_stop};
+use askd_client::{Places, UnsafePlace, make_private_directory};
+use askd_config::ConfigErrors;
+use askd_core::Command;
+use askd_journal::{Journal, JournalError, SqliteJournal};
+use askd_wire::{API_VERSION, DaemonFile, VERSION};
+use askd_writer::Writer;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Mutex, mpsc, watch};
+
+use crate::clock::Clock;
+use crate::crash::CrashPoint;
+use crate::engine::{Engine, Outlets};
+use crate::http::{self, Leave, RandomIds, Shared};
+use crate::peer::Peer;
+use crate::publish::{Hub, What};
+use crate::server::{self, Door, Traffic};
+use crate::settings::{self, Live, Sources};
+use crate::{agents, alarm};
+
+/// How long replies may take to get out when the daemon leaves.
+const LAST_REPLIES: Duration = Duration::from_secs(2);
+/// Held requests get no reply at a restart; whatever else is under way gets this long.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How a daemon is started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub places: Places,
+    /// `--journal`: `sqlite:` or `sqlite:PATH`; beats the config.
+    pub journal: Option<String>,
+    /// `--no-surfaces`: every ask fails closed at once.
+    pub no_surfaces: bool,
+    /// A requester started it, not a person.
+    pub autostarted: bool,
+}
+
+/// Why a daemon did not start. Nothing was changed and no ask was touched.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("a daemon already runs for {}", .0.display())]
+    AlreadyRunning(PathBuf),
+    #[error("askd was stopped by a person; run `askd` or `askd daemon` to start it again")]
+    Stopped,
+    #[error("autostart is off in the config; run `askd daemon` to start it")]
+    AutostartOff,
+    #[error(
+        "options that loosen or move askd are not taken from inside an agent ({0} is set); start it from a terminal of your own"
+    )]
+    InsideAgent(String),
+    #[error("the config is not valid:\n{0}")]
+    Config(ConfigErrors),
+    #[error(transparent)]
+    Place(#[from] UnsafePlace),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error("{what}: {error}")]
+    Io { what: String, error: io::Error },
+}
+
+impl StartError {
+    /// Exit status for the command line.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::AlreadyRunning(_) => ALREADY_RUNNING_STATUS,
+            _ => 1,
+        }
+    }
+}
+
+fn io_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> StartError {
+    let what = what.into();
+    move |error| StartError::Io { what, error }
+}
+
+/// Runs the daemon until it is told to leave, by a command or a signal.
+pub fn run(options: Options) -> Result<(), StartError> {
+    // Everything that is made from here on is this user's only.
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    if options.autostarted {
+        // Away from the terminal and the process group of whoever started it.
+        let _ = rustix::process::setsid();
+    }
+    raise_descriptor_limit();
+    let sources = sources(&options)?;
+    let places = &options.places;
+    make_private_directory(places.state_dir())?;
+    if options.autostarted {
+        if places.stopped_file().symlink_metadata().is_ok() {
+            return Err(StartError::Stopped);
+        }
+    } else {
+        forget_stop(places).map_err(io_error("stopped"))?;
+    }
+    let config = sources.load().map_err(StartError::Config)?;
+    if options.autostarted && !config.settings().daemon.autostart {
+        return Err(StartError::AutostartOff);
+    }
+    let _lock = lock(&places.daemon_lock())?;
+
+    let clock = Clock::new();
+    let path = config.settings().journal.url.path().map_or_else(default_journal(places), Path::to_path_buf);
+    let journal = SqliteJournal::open(&path, askd_journal::OpenOptions::default())?;
+    let described = journal.describe();
+    let reader = journal.reader()?;
+    let ids = Box::new(RandomIds);
+    let first = askd_core::Settings::default();
+    let mut writer = Writer::open(journal, first, ids, Box::new(CrashPoint::from_env()), clock.now())?;
+    let effective = askd_config::effective(config.settings(), writer.state().loosenings());
+    writer.set_settings(sources.for_core(&effective, &config));
+    let obsolete = effective.obsolete.clone();
+    let retention_ms =
+        i64::try_from(config.settings().journal.retention_days).unwrap_or(i64::MAX / DAY_MS) * DAY_MS;
+    let live = Live::new(sources, config, &effective);
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(8)
+        .enable_all()
+        .build()
+        .map_err(io_error("runtime"))?;
+    runtime.block_on(async {
+        let hub = Hub::new();
+        let (published, events) = mpsc::unbounded_channel();
+        let (alarm, due) = watch::channel(None);
+        let (found, agents_found) = mpsc::unbounded_channel();
+        let outlets = Outlets { published, alarm, agents: found };
+        let (engine, thread) =
+            Engine::start(writer, clock, outlets).map_err(io_error("the writer thread"))?;
+        settings::forget(&engine, &obsolete).await;
+        engine.run(Command::Woke).await;
+
+        let (leave, mut leaving) = watch::channel(None);
+        let app = Arc::new(Shared {
+            engine: engine.clone(),
+            hub: hub.clone(),
+            clock,
+            host: host(),
+            live,
+            reader: Arc::new(Mutex::new(reader)),
+            journal: described,
+            surfaces: AtomicU64::new(1),
+            leave,
+            registered: StdMutex::new(BTreeMap::new()),
+        });
+        let pump = tokio::spawn(hub.clone().pump(events));
+        tokio::spawn(agents::watch(engine.clone(), app.host.clone(), agents_found));
+        let ring = tokio::spawn(alarm::ring(engine.clone(), due));
+        let prune = tokio::spawn(prune(engine.clone(), clock, retention_ms));
+
+        make_private_directory(&places.run_dir())?;
+        let ask = bind(&places.ask_sock())?;
+        let answer = bind(&places.answer_sock())?;
+        let traffic = Traffic::default();
+        let asks = tokio::spawn(server::serve(
+            ask,
+            Door::Ask,
+            http::ask_router(Arc::clone(&app)),
+            engine.clone(),
+            traffic.clone(),
+            leaving.clone(),
+        ));
+        let answers = tokio::spawn(server::serve(
+            answer,
+            Door::Answer,
+            http::answer_router(Arc::clone(&app)),
+            engine.clone(),
+            traffic.clone(),
+            leaving.clone(),
+        ));
+        announce(places)?;
+        tracing::info!("askd {VERSION} listens in {}", places.run_dir().display());
+
+        let how = until_told(&mut leaving).await?;
+        app.leave.send_replace(Some(how));
+        tracing::info!("leaving: {how:?}");
+        asks.abort();
+        answers.abort();
+        if how == Leave::Stop {
+            mark_stopped(places).map_err(io_error("stopped"))?;
+        }
+        let _ = fs::remove_file(places.daemon_file());
+        engine.leave(how == Leave::Stop).await;
+        // The writer thread has ended and with it its side of the channel: everything it told is passed on first.
+        let _ = pump.await;
+        hub.send(What::Bye { restart: how == Leave::Restart });
+        traffic.drained(if how == Leave::Stop { LAST_REPLIES } else { LAST_WORDS }).await;
+        ring.abort();
+        prune.abort();
+        let _ = fs::remove_file(places.ask_sock());
+        let _ = fs::remove_file(places.answer_sock());
+        let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        Ok(())
+    })
+}
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+fn default_journal(places: &Places) -> impl FnOnce() -> PathBuf {
+    let path = places.state_dir().join("journal.sqlite");
+    move || path
+}
+
+/// What inside an agent's tree could loosen askd is left out or refused.
+fn sources(options: &Options) -> Result<Sources, StartError> {
+    let inside = Peer::look(std::process::id()).mark().map(str::to_owned);
+    if let (Some(mark), true) = (&inside, options.journal.is_some() || options.no_surfaces) {
+        return Err(StartError::InsideAgent(mark.clone()));
+    }
+    Ok(Sources {
+        file: options.places.config_file(),
+        env: !options.autostarted && inside.is_none(),
+        journal_flag: options.journal.clone(),
+        no_surfaces: options.no_surfaces,
+    })
+}
+
+async fn until_told(leaving: &mut watch::Receiver<Option<Leave>>) -> Result<Leave, StartError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(io_error("signals"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(io_error("signals"))?;
+    // A closed terminal must not take asks with it.
+    let mut hang_up = signal(SignalKind::hangup()).map_err(io_error("signals"))?;
+    loop {
+        tokio::select! {
+            changed = leaving.changed() => {
+                if changed.is_err() {
+                    return Ok(Leave::Restart);
+                }
+                if let Some(how) = *leaving.borrow_and_update() {
+                    return Ok(how);
+                }
+            }
+            _ = terminate.recv() => return Ok(Leave::Restart),
+            _ = interrupt.recv() => return Ok(Leave::Restart),
+            _ = hang_up.recv() => {}
+        }
+    }
+}
+
+/// Old asks go at the start and once a day.
+async fn prune(engine: Engine, clock: Clock, retention_ms: i64) {
+    let mut daily = tokio::time::interval(DAY);
+    loop {
+        daily.tick().await;
+        engine.prune(clock.now().wall_ms.saturating_sub(retention_ms));
+    }
+}
+
+fn lock(path: &Path) -> Result<File, StartError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default())
+        .open(path)
+        .map_err(io_error(path.display().to_string()))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::AlreadyRunning(path.to_path_buf())),
+        Err(error) => Err(StartError::Io { what: path.display().to_string(), error: error.into() }),
+    }
+}
+
+/// A socket file that is there belongs to a daemon that died: the lock says that none runs.
+fn bind(path: &Path) -> Result<UnixListener, StartError> {
+    let named = || path.display().to_string();
+    if let Ok(meta) = path.symlink_metadata() {
+        use std::os::unix::fs::FileTypeExt;
+        if !meta.file_type().is_socket() {
+            let error =
+                io::Error::new(io::ErrorKind::AlreadyExists, "there is something that is not a socket");
+            return Err(StartError::Io { what: named(), error });
+        }
+        fs::remove_file(path).map_err(io_error(named()))?;
+    }
+    let listener = UnixListener::bind(path).map_err(io_error(named()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(io_error(named()))?;
+    Ok(listener)
+}
+
+/// Tells other programs where the sockets are, complete at its first appearance.
+fn announce(places: &Places) -> Result<(), StartError> {
+    let file = DaemonFile {
+        pid: std::process::id(),
+        version: VERSION.to_owned(),
+        api: API_VERSION,
+        ask_sock: places.ask_sock().display().to_string(),
+        answer_sock: places.answer_sock().display().to_string(),
+    };
+    let path = places.daemon_file();
+    let text = serde_json::to_vec_pretty(&file).unwrap_or_default();
+    replace(&path, &text).map_err(io_error(path.display().to_string()))
+}
+
+fn mark_stopped(places: &Places) -> io::Result<()> {
+    replace(&places.stopped_file(), b"")
+}
+
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(content)?;
+    fs::rename(&new, path)
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Every held request is a descriptor.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}

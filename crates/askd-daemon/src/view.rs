@@ -1,0 +1,212 @@
+//! From the core's state to the shape that surfaces and scripts see.
+
+use askd_core::ask::{AtDeadline, Attendance, Class};
+use askd_core::state::{AskState, Late, Link};
+use askd_core::{Decision, Delivery, Outcome, OutcomeKind, SessionKey, Verdict, ask};
+use askd_wire as wire;
+use serde_json::value::RawValue;
+
+use crate::clock::rfc3339;
+
+/// An ask as it was at one moment, with the root that is known for it now.
+#[derive(Debug, Clone)]
+pub(crate) struct Shot {
+    pub(crate) ask: AskState,
+    pub(crate) root: SessionKey,
+}
+
+impl Shot {
+    pub(crate) fn view(&self) -> wire::Ask {
+        let Self { ask: state, root } = self;
+        let ask = &state.ask;
+        let policy = &ask.policy;
+        let open = state.is_open() && !state.is_handed_back();
+        wire::Ask {
+            id: ask.id.to_string(),
+            handle: ask.handle.to_string(),
+            state: if state.is_open() { wire::AskState::Open } else { wire::AskState::Settled },
+            digest: ask.digest.to_string(),
+            class: match ask.class {
+                Class::Tool => wire::Class::Tool,
+                Class::Safety => wire::Class::Safety,
+            },
+            attendance: match ask.attendance {
+                Attendance::Foreground => wire::Attendance::Foreground,
+                Attendance::Background => wire::Attendance::Background,
+            },
+            action: action(&ask.action),
+            display: display(&ask.action),
+            lineage: lineage(state, root),
+            options: ask.options.iter().map(choice).collect(),
+            asked_at: rfc3339(ask.asked_at.wall_ms),
+            deadline: policy.deadline_ms.map(|ms| rfc3339(ask.asked_at.wall_plus(ms))),
+            default: match (policy.deadline_ms, policy.at_deadline) {
+                (Some(_), AtDeadline::Answer(decision)) => Some(decision_view(decision)),
+                _ => None,
+            },
+            gives_up_at: ask.gives_up_ms.filter(|_| open).map(|ms| rfc3339(ask.asked_at.wall_plus(ms))),
+            requester: requester(state),
+            outcome: state.outcome.as_ref().map(|o| outcome(o, &state.late)),
+            delivery: delivery(state.delivery),
+            late: late(state),
+        }
+    }
+}
+
+fn action(action: &ask::Action) -> wire::Action {
+    wire::Action {
+        tool: action.tool.clone(),
+        kind: action.kind.clone(),
+        title: action.title.clone(),
+        // It was JSON when it came in; anything else was refused there.
+        input: action.input.clone().and_then(|raw| RawValue::from_string(raw).ok()),
+        cwd: action.cwd.clone(),
+    }
+}
+
+fn display(action: &ask::Action) -> Vec<wire::DisplayField> {
+    askd_text::display(&text_action(action))
+        .into_iter()
+        .map(|f| wire::DisplayField {
+            label: f.label,
+            lines: f.lines,
+            marked: f.marked,
+            complete: f.complete,
+        })
+        .collect()
+}
+
+pub(crate) fn text_action(action: &ask::Action) -> askd_text::Action<'_> {
+    askd_text::Action {
+        tool: &action.tool,
+        kind: action.kind.as_deref(),
+        title: action.title.as_deref(),
+        input: action.input.as_deref(),
+        cwd: action.cwd.as_deref(),
+    }
+}
+
+fn lineage(state: &AskState, root: &SessionKey) -> wire::Lineage {
+    let from = &state.ask.lineage;
+    let instance = state.ask.requester.instance.as_ref();
+    wire::Lineage {
+        agent: from.session.agent.clone(),
+        instance: instance.map(ToString::to_string),
+        session: from.session.session.clone(),
+        root: root.session.clone(),
+        parent: from.parent.as_ref().map(|p| p.session.clone()),
+        subagent: from.subagent.as_ref().map(subagent),
+        job: from.job.clone(),
+        tool_call: from.call.clone(),
+        host: instance.map(|i| i.host.clone()),
+        place: from.place.as_ref().map(place),
+    }
+}
+
+pub(crate) fn subagent(child: &ask::Subagent) -> wire::Subagent {
+    wire::Subagent {
+        name: child.name.clone(),
+        kind: child.kind.clone(),
+        work_id: child.work_id.clone(),
+        depth: child.depth,
+    }
+}
+
+pub(crate) fn place(place: &ask::Place) -> wire::Place {
+    wire::Place { tty: place.tty.clone(), tmux_pane: place.tmux_pane.clone() }
+}
+
+fn choice(choice: &ask::Choice) -> wire::Choice {
+    wire::Choice {
+        id: choice.id.clone(),
+        label: choice.label.clone(),
+        kind: match choice.kind {
+            ask::ChoiceKind::AllowOnce => wire::ChoiceKind::AllowOnce,
+            ask::ChoiceKind::AllowAlways => wire::ChoiceKind::AllowAlways,
+            ask::ChoiceKind::RejectOnce => wire::ChoiceKind::RejectOnce,
+            ask::ChoiceKind::RejectAlways => wire::ChoiceKind::RejectAlways,
+        },
+        grants: choice.grants.clone(),
+        payload: choice.payload.clone(),
+    }
+}
+
+fn requester(state: &AskState) -> wire::Requester {
+    let kind = match state.ask.requester.kind {
+        ask::RequesterKind::Hook => "hook",
+        ask::RequesterKind::Proxy => "proxy",
+        ask::RequesterKind::Library => "library",
+        ask::RequesterKind::Script => "script",
+        ask::RequesterKind::Spool => "spool",
+    };
+    let (link, since, at) = match &state.link {
+        Link::Attached(_) => ("attached", None, None),
+        Link::Detached { since, .. } => ("detached", Some(rfc3339(since.wall_ms)), None),
+        Link::HandedBack { at, .. } => ("handed_back", None, Some(at.clone())),
+    };
+    wire::Requester { link: link.to_owned(), since, at, kind: Some(kind.to_owned()) }
+}
+
+fn outcome(outcome: &Outcome, late: &Late) -> wire::Outcome {
+    let mut text = outcome.text();
+    if let Late::Recorded(kept) = late {
+        let decision = if kept.decision == Decision::Allow { "allow" } else { "deny" };
+        text.push_str(&format!(
+            "; a late {decision} is kept until {} for the same call asking again",
+            rfc3339(kept.lost_at.wall_plus(kept.for_ms))
+        ));
+    }
+    wire::Outcome {
+        outcome: match outcome.kind {
+            OutcomeKind::Allowed => wire::OutcomeKind::Allowed,
+            OutcomeKind::Denied => wire::OutcomeKind::Denied,
+            OutcomeKind::Withdrawn => wire::OutcomeKind::Withdrawn,
+        },
+        cause: outcome.cause.name().to_owned(),
+        source: outcome.source.map(|s| s.name().to_owned()),
+        surface: outcome.surface.clone(),
+        by: outcome.by.clone(),
+        option: outcome.option.clone(),
+        message: outcome.message.clone(),
+        stop: outcome.stop,
+        settled_at: rfc3339(outcome.at.wall_ms),
+        verdict: match outcome.verdict() {
+            Verdict::Allow => wire::Verdict::Allow,
+            Verdict::Deny => wire::Verdict::Deny,
+            Verdict::None => wire::Verdict::None,
+        },
+        reason_for_model: outcome.reason_for_model(),
+        text: askd_text::safe(&text).text,
+        extra: serde_json::Map::new(),
+    }
+}
+
+fn late(state: &AskState) -> Option<wire::LateAnswer> {
+    let Late::Recorded(kept) = &state.late else { return None };
+    Some(wire::LateAnswer {
+        decision: decision_view(kept.decision),
+        until: rfc3339(kept.lost_at.wall_plus(kept.for_ms)),
+        by: kept.by.clone(),
+        surface: Some(kept.surface.clone()),
+    })
+}
+
+pub(crate) fn decision_view(decision: Decision) -> wire::Decision {
+    match decision {
+        Decision::Allow => wire::Decision::Allow,
+        Decision::Deny => wire::Decision::Deny,
+    }
+}
+
+fn delivery(delivery: Delivery) -> wire::Delivery {
+    match delivery {
+        Delivery::None => wire::Delivery::None,
+        Delivery::Pending => wire::Delivery::Pending,
+        Delivery::Handed => wire::Delivery::Handed,
+        Delivery::Confirmed => wire::Delivery::Confirmed,
+        Delivery::Refused => wire::Delivery::Refused,
+        Delivery::Overtaken => wire::Delivery::Overtaken,
+        Delivery::Voided => wire::Delivery::Voided,
+        Delivery::Expired => wire::Delivery::Expired,
+    }
+}
