@@ -95,6 +95,13 @@ impl Asker {
         Ok(Self { places, exe, token, connection: None })
     }
 
+    /// The same identity in every run of a program: its own token (128 bits that nobody can guess) in place of a
+    /// random one.
+    #[must_use]
+    pub fn with_token(self, token: String) -> Self {
+        Self { token, connection: None, ..self }
+    }
+
     /// The requester's token; whoever holds it owns the asks.
     pub fn token(&self) -> &str {
         &self.token
