@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::error::UnsafePlace;
 
-/// A directory that is ours, 0700 and no symlink. `Ok(false)`: it does not exist.
+/// A directory that is ours, open to nobody else (0700) and no symlink. `Ok(false)`: it does not exist.
 pub fn check_directory(path: &Path) -> Result<bool, UnsafePlace> {
     let Some(meta) = look(path)? else { return Ok(false) };
     if !meta.is_dir() {
@@ -18,7 +18,7 @@ pub fn check_directory(path: &Path) -> Result<bool, UnsafePlace> {
     Ok(true)
 }
 
-/// A socket that is ours, 0600 and no symlink. `Ok(false)`: it does not exist.
+/// A socket that is ours, open to nobody else (0600) and no symlink. `Ok(false)`: it does not exist.
 pub fn check_socket(path: &Path) -> Result<bool, UnsafePlace> {
     let Some(meta) = look(path)? else { return Ok(false) };
     if !meta.file_type().is_socket() {
@@ -74,8 +74,8 @@ fn check_owner_and_mode(path: &Path, meta: &Metadata, right: u32) -> Result<(), 
         return Err(UnsafePlace::new(path, format!("belongs to user {}, not to {ours}", meta.uid())));
     }
     let mode = meta.mode() & 0o777;
-    // Fewer rights than needed is the owner's own affair; more would let others in.
-    if mode & !right != 0 {
+    // What the owner may is the owner's own affair.
+    if mode & 0o077 != 0 {
         return Err(UnsafePlace::new(
             path,
             format!("has mode {mode:04o}; it must be {right:04o} (chmod {right:o})"),
