@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex as StdMutex;
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use askd_client::daemon::{ALREADY_RUNNING_STATUS, forget_stop};
-use askd_client::{Places, UnsafePlace, make_private_directory};
+use askd_client::{Places, UnsafePlace, bind_private_socket, make_private_directory};
 use askd_config::ConfigErrors;
 use askd_core::Command;
 use askd_journal::{Journal, JournalError, SqliteJournal};
@@ -280,19 +280,15 @@ fn lock(path: &Path) -> Result<File, StartError> {
 
 /// A socket file that is there belongs to a daemon that died: the lock says that none runs.
 fn bind(path: &Path) -> Result<UnixListener, StartError> {
+    use std::os::unix::fs::FileTypeExt;
     let named = || path.display().to_string();
-    if let Ok(meta) = path.symlink_metadata() {
-        use std::os::unix::fs::FileTypeExt;
-        if !meta.file_type().is_socket() {
-            let error =
-                io::Error::new(io::ErrorKind::AlreadyExists, "there is something that is not a socket");
-            return Err(StartError::Io { what: named(), error });
-        }
-        fs::remove_file(path).map_err(io_error(named()))?;
+    if path.symlink_metadata().is_ok_and(|meta| !meta.file_type().is_socket()) {
+        let error = io::Error::new(io::ErrorKind::AlreadyExists, "there is something that is not a socket");
+        return Err(StartError::Io { what: named(), error });
     }
-    let listener = UnixListener::bind(path).map_err(io_error(named()))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(io_error(named()))?;
-    Ok(listener)
+    let listener = bind_private_socket(path).map_err(io_error(named()))?;
+    listener.set_nonblocking(true).map_err(io_error(named()))?;
+    UnixListener::from_std(listener).map_err(io_error(named()))
 }
 
 /// Tells other programs where the sockets are, complete at its first appearance.

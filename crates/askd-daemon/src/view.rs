@@ -119,14 +119,15 @@ pub(crate) fn place(place: &ask::Place) -> wire::Place {
 fn choice(choice: &ask::Choice) -> wire::Choice {
     wire::Choice {
         id: choice.id.clone(),
-        label: choice.label.clone(),
+        // What an "always" grants is made of what the model wrote.
+        label: askd_text::safe(&choice.label).text,
         kind: match choice.kind {
             ask::ChoiceKind::AllowOnce => wire::ChoiceKind::AllowOnce,
             ask::ChoiceKind::AllowAlways => wire::ChoiceKind::AllowAlways,
             ask::ChoiceKind::RejectOnce => wire::ChoiceKind::RejectOnce,
             ask::ChoiceKind::RejectAlways => wire::ChoiceKind::RejectAlways,
         },
-        grants: choice.grants.clone(),
+        grants: choice.grants.as_deref().map(|grants| askd_text::safe(grants).text),
         payload: choice.payload.clone(),
     }
 }

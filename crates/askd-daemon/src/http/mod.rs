@@ -13,7 +13,7 @@ use askd_journal::Reader;
 use askd_wire::{API_VERSION, Code, VERSION, VERSION_HEADER};
 use axum::Router;
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::sync::{Mutex, watch};
@@ -105,5 +105,7 @@ async fn check_version(request: Request, next: Next) -> Result<Response, Refused
             return Err(Refused::new(StatusCode::BAD_REQUEST, Code::Malformed, detail));
         }
     }
-    Ok(next.run(request).await)
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(VERSION_HEADER, HeaderValue::from(API_VERSION));
+    Ok(response)
 }
