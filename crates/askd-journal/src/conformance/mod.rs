@@ -6,7 +6,7 @@
 
 mod claims;
 mod commits;
-mod hand;
+pub mod hand;
 mod pruning;
 mod reading;
 mod rival;

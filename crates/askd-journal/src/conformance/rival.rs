@@ -23,7 +23,7 @@ pub(super) fn one_wins(journal: &mut dyn Journal) {
         assert_eq!(journal.commit(first).unwrap().last, version + 1);
         match journal.commit(second) {
             Err(CommitError::Conflict { streams, claims }) => {
-                assert_eq!(streams, [stream.clone()]);
+                assert_eq!(streams, std::slice::from_ref(&stream));
                 assert_eq!(claims, first.take);
             }
             other => panic!("round {version}: both won, or neither: {other:?}"),

@@ -22,8 +22,11 @@ pub enum Fault {
     UnknownLost,
     /// Another daemon looks at the store between the caller's read and this commit, and commits the batch that it
     /// makes first.
-    Rival(Box<dyn FnOnce(&dyn Reader) -> Batch + Send>),
+    Rival(Rival),
 }
+
+/// Makes another daemon's batch from what is in the store.
+pub type Rival = Box<dyn FnOnce(&dyn Reader) -> Batch + Send>;
 
 impl Fault {
     /// A rival that commits this batch, whatever is in the store.

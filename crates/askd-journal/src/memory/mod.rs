@@ -15,7 +15,7 @@ use crate::contract::{
     Batch, CommitError, Committed, Head, Journal, JournalError, Position, Positioned, Reader, Version,
 };
 use crate::shape;
-pub use fault::{Fault, Faults, Fired};
+pub use fault::{Fault, Faults, Fired, Rival};
 use store::Store;
 
 /// Where several [`MemoryJournal`]s write. Cloning gives the same store again.

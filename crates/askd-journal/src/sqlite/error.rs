@@ -28,8 +28,10 @@ pub(super) fn sort(path: &Path, error: &Error) -> JournalError {
         | Error::IntegralValueOutOfRange(..)
         | Error::InvalidColumnType(..)
         | Error::Utf8Error(..) => corrupt(),
+        // Our statements are fixed, so what is wrong with one is the schema that it meets.
+        Error::SqlInputError { .. } => corrupt(),
         _ => match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt(),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => corrupt(),
             Some(ErrorCode::DiskFull) => JournalError::Full { path: shown() },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => read_only(),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -110,14 +110,18 @@ impl Place {
         if self.path.exists() {
             return Ok(true);
         }
-        let log = beside(&self.path, "-wal");
-        match fs::symlink_metadata(&log) {
-            Ok(found) if found.len() > 0 => Err(self.corrupt(&format!(
+        if self.has_log() {
+            return Err(self.corrupt(&format!(
                 "the file is gone but its log {} is there; put the file back, or move the log away to begin anew",
-                log.display()
-            ))),
-            _ => Ok(false),
+                beside(&self.path, "-wal").display()
+            )));
         }
+        Ok(false)
+    }
+
+    /// Whether there is a write-ahead log with something in it.
+    pub(super) fn has_log(&self) -> bool {
+        fs::symlink_metadata(beside(&self.path, "-wal")).is_ok_and(|found| found.len() > 0)
     }
 
     /// An empty private file beside this one, to be filled and put in its place. Left-overs of a crash are removed.

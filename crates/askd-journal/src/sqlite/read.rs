@@ -14,8 +14,38 @@ use crate::text;
 /// How many of the newest entries are read at open.
 const CHECKED_ENTRIES: i64 = 32;
 
-const ENTRY: &str = "position, stream, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event";
-const HEAD: &str = "stream, version, began, state, root, due_wall_ms, closed_wall_ms, sum";
+/// Columns as [`View::entry_row`] reads them, and what follows them in the statement.
+macro_rules! entries {
+    ($rest:literal) => {
+        concat!(
+            "SELECT position, stream, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event FROM entry ",
+            $rest
+        )
+    };
+}
+
+/// Columns as [`View::head_row`] reads them, and what follows them in the statement.
+macro_rules! heads {
+    ($rest:literal) => {
+        concat!(
+            "SELECT stream, version, began, state, root, due_wall_ms, closed_wall_ms, sum FROM head ",
+            $rest
+        )
+    };
+}
+
+const HEAD: &str = heads!("WHERE stream = ?1");
+const READ: &str = entries!("WHERE stream = ?1 ORDER BY version");
+const FEED: &str = entries!("WHERE position > ?1 ORDER BY position LIMIT ?2");
+const NEWEST: &str = entries!("ORDER BY position DESC LIMIT ?1");
+const OPEN_HEADS: &str = heads!("WHERE state <> 'closed' ORDER BY began");
+/// 'ask0' is what follows every 'ask/…'; the plus signs keep SQLite from going through all asks by name.
+const DUE: &str = heads!(
+    "INDEXED BY head_due WHERE due_wall_ms <= ?1 AND +stream > 'ask/' AND +stream < 'ask0'
+     ORDER BY due_wall_ms, began LIMIT ?2"
+);
+const HOLDER: &str = "SELECT holder FROM claim WHERE name = ?1";
+const CONTAINS: &str = "SELECT 1 FROM entry WHERE id = ?1";
 const LAST: &str = "SELECT max(coalesce((SELECT max(position) FROM entry), 0),
                     coalesce((SELECT position FROM mark WHERE name = 'pruned'), 0))";
 
@@ -40,18 +70,15 @@ impl View {
     }
 
     pub(super) fn head(&self, stream: &StreamId) -> Result<Option<(Version, Head)>, JournalError> {
-        let sql = format!("SELECT {HEAD} FROM head WHERE stream = ?1");
-        Ok(self.row(&sql, [stream.to_string()], |row| self.head_row(row))?.map(|found| (found.1, found.3)))
+        Ok(self.row(HEAD, [stream.to_string()], |row| self.head_row(row))?.map(|found| (found.1, found.3)))
     }
 
     pub(super) fn read(&self, stream: &StreamId) -> Result<Vec<Positioned>, JournalError> {
-        let sql = format!("SELECT {ENTRY} FROM entry WHERE stream = ?1 ORDER BY version");
-        self.rows(&sql, [stream.to_string()], |row| self.entry_row(row))
+        self.rows(READ, [stream.to_string()], |row| self.entry_row(row))
     }
 
     pub(super) fn feed(&self, after: Position, limit: usize) -> Result<Vec<Positioned>, JournalError> {
-        let sql = format!("SELECT {ENTRY} FROM entry WHERE position > ?1 ORDER BY position LIMIT ?2");
-        self.rows(&sql, [clamped(after), clamped(limit as u64)], |row| self.entry_row(row))
+        self.rows(FEED, [clamped(after), clamped(limit as u64)], |row| self.entry_row(row))
     }
 
     pub(super) fn last(&self) -> Result<Position, JournalError> {
@@ -60,40 +87,29 @@ impl View {
     }
 
     pub(super) fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError> {
-        let sql = format!("SELECT {HEAD} FROM head WHERE state <> 'closed' ORDER BY began");
-        self.rows(&sql, [], |row| {
+        self.rows(OPEN_HEADS, [], |row| {
             self.head_row(row).map(|(stream, version, _, head)| (stream, version, head))
         })
     }
 
     pub(super) fn holder(&self, claim: &str) -> Result<Option<StreamId>, JournalError> {
-        self.row("SELECT holder FROM claim WHERE name = ?1", [claim], |row| {
-            self.stream(&row.get::<_, String>(0).at(&self.path)?)
-        })
+        self.row(HOLDER, [claim], |row| self.stream(&row.get::<_, String>(0).at(&self.path)?))
     }
 
     pub(super) fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError> {
-        // 'ask0' is what follows every 'ask/…'.
-        let sql = format!(
-            "SELECT {HEAD} FROM head INDEXED BY head_due WHERE due_wall_ms <= ?1
-             AND +stream > 'ask/' AND +stream < 'ask0' ORDER BY due_wall_ms, began LIMIT ?2"
-        );
-        self.rows(&sql, [wall_ms, clamped(limit as u64)], |row| match self.head_row(row)?.0 {
+        self.rows(DUE, [wall_ms, clamped(limit as u64)], |row| match self.head_row(row)?.0 {
             StreamId::Ask(ask) => Ok(ask),
             other => Err(self.corrupt(format!("{other} is no ask"))),
         })
     }
 
     pub(super) fn contains(&self, entry: Uuid) -> Result<bool, JournalError> {
-        self.statement("SELECT 1 FROM entry WHERE id = ?1")?
-            .exists([entry.as_bytes().as_slice()])
-            .at(&self.path)
+        self.statement(CONTAINS)?.exists([entry.as_bytes().as_slice()]).at(&self.path)
     }
 
     /// Reads what the start will rely on: the newest entries, and that their streams' heads agree with them.
     pub(super) fn check(&self) -> Result<(), JournalError> {
-        let sql = format!("SELECT {ENTRY} FROM entry ORDER BY position DESC LIMIT ?1");
-        for found in self.rows(&sql, [CHECKED_ENTRIES], |row| self.entry_row(row))? {
+        for found in self.rows(NEWEST, [CHECKED_ENTRIES], |row| self.entry_row(row))? {
             let Some((version, _)) = self.head(&found.stream)? else {
                 return Err(self.corrupt(format!("{} has entries and no head", found.stream)));
             };
@@ -205,4 +221,34 @@ impl View {
 /// A number as SQLite takes it; what is beyond its range is beyond every row as well.
 fn clamped(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::write::OLD;
+    use crate::sqlite::{OpenOptions, SqliteJournal};
+
+    /// Every query goes by an index, and none sorts, so that none grows with what it does not return.
+    #[test]
+    fn no_query_scans_or_sorts() {
+        let place = tempfile::tempdir().unwrap();
+        let journal = SqliteJournal::open(place.path().join("j/journal.db"), OpenOptions::default()).unwrap();
+        for sql in [HEAD, READ, FEED, NEWEST, OPEN_HEADS, DUE, HOLDER, CONTAINS, LAST, OLD] {
+            let mut plan = journal.view.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            // The numbers do not matter to the plan.
+            let nothing = vec![None::<i64>; plan.parameter_count()];
+            let steps: Vec<String> = plan
+                .query_map(rusqlite::params_from_iter(nothing), |row| row.get(3))
+                .unwrap()
+                .collect::<rusqlite::Result<_>>()
+                .unwrap();
+            assert!(!steps.is_empty(), "{sql}");
+            for step in &steps {
+                assert!(!step.contains("TEMP B-TREE"), "{sql}: {steps:?}");
+                let bounded = sql == NEWEST || step.contains("head_live") || step.contains("CONSTANT ROW");
+                assert!(bounded || !step.starts_with("SCAN"), "{sql}: {steps:?}");
+            }
+        }
+    }
 }

@@ -12,6 +12,10 @@ use crate::{shape, text};
 /// is given back to the disk, so many pages at a time.
 const SPARE_PAGES: i64 = 1_024;
 
+/// What may be pruned, oldest first.
+pub(super) const OLD: &str = "SELECT stream FROM head WHERE state = 'closed' AND closed_wall_ms < ?1
+    ORDER BY closed_wall_ms, began LIMIT ?2";
+
 pub(super) fn commit(view: &View, batch: &Batch) -> Result<Committed, CommitError> {
     shape::check(batch)?;
     // Before the transaction begins: a foreign reader of the file waits no longer than necessary.
@@ -151,10 +155,7 @@ pub(super) fn prune(view: &View, closed_before_wall_ms: i64, limit: usize) -> Re
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let transaction = Transaction::begin(view)?;
     let old: Vec<String> = view
-        .statement(
-            "SELECT stream FROM head WHERE state = 'closed' AND closed_wall_ms < ?1
-             ORDER BY closed_wall_ms, began LIMIT ?2",
-        )?
+        .statement(OLD)?
         .query_map([closed_before_wall_ms, limit], |row| row.get(0))
         .and_then(Iterator::collect)
         .at(view.path())?;
