@@ -99,7 +99,11 @@ impl State {
         token: TokenHash,
         step: impl FnOnce(&AskState) -> Result<Option<Change>, Refusal>,
     ) -> Handled {
-        match self.own(id, token).and_then(step) {
+        let settled = self.own(id, token).and_then(|ask| match ask.is_open() {
+            true => Err(Refusal::Malformed("the ask is still open".to_owned())),
+            false => Ok(ask),
+        });
+        match settled.and_then(step) {
             Ok(change) => Handled::done(change.into_iter().collect()),
             Err(refusal) => Handled::refused(refusal),
         }

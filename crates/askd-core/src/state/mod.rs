@@ -18,7 +18,7 @@ use crate::digest::Digest;
 use crate::event::{Change, Event, LateAnswer, Note, Record, SurfaceInfo};
 use crate::handle::Handle;
 use crate::id::{AskId, Instance, LinkId, SessionKey, StreamId, SurfaceId, TokenHash};
-use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind};
+use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Verdict};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::time::{Now, Stamp};
@@ -212,6 +212,17 @@ impl AskState {
                     },
                 )
             }
+        }
+    }
+
+    /// What its requester may be told now: the outcome's verdict, or no opinion when the outcome can no longer be
+    /// given to the agent (voided by a cancel, overtaken, refused).
+    pub fn verdict(&self) -> Verdict {
+        match (&self.outcome, self.delivery) {
+            (Some(outcome), Delivery::Pending | Delivery::Handed | Delivery::Confirmed | Delivery::Expired) => {
+                outcome.verdict()
+            }
+            _ => Verdict::None,
         }
     }
 

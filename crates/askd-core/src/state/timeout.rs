@@ -174,15 +174,15 @@ fn dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(u64, Due)> {
         if ask.is_handed_back() {
             return dues;
         }
-        if let Some(ms) = ask.ask.policy.deadline_ms {
-            // A timed allow never runs for a requester that is not there.
-            let allow = ask.ask.policy.at_deadline == AtDeadline::Answer(Decision::Allow);
-            if !allow || ask.is_attached() {
+        // A timed allow never runs for a requester that is not there.
+        let allow = ask.ask.policy.at_deadline == AtDeadline::Answer(Decision::Allow);
+        let deadline = ask.ask.policy.deadline_ms.filter(|_| !allow || ask.is_attached());
+        match (deadline, ask.ask.gives_up_ms) {
+            (Some(ms), give_up) if give_up.is_none_or(|give_up| ms <= give_up) => {
                 dues.push((ask.due(asked, ms, now), Due::Deadline));
             }
-        }
-        if let Some(ms) = ask.ask.gives_up_ms {
-            dues.push((ask.due(asked, ms, now), Due::GivesUp));
+            (_, Some(ms)) => dues.push((ask.due(asked, ms, now), Due::GivesUp)),
+            (_, None) => {}
         }
         if let Link::Detached { since, grace_ms } = ask.link {
             dues.push((ask.due(since, grace_ms, now), Due::Grace));

@@ -1,0 +1,222 @@
+//! The reference: what lifecycle.md says must become of every ask, written from it and not from the core. Time is one
+//! line of milliseconds that runs on through sleep and restarts; wall time is kept beside it. What an ask *is* (its
+//! policy, options, call) is taken from its record; what happens to it is said here.
+
+mod steps;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askd_core::ask::{AtDeadline, RequesterKind, plain};
+use askd_core::{
+    Ask, AskId, Cause, Decision, Delivery, Instance, LinkId, OutcomeKind, SessionKey, Settings, SurfaceId,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct When {
+    pub at: i64,
+    pub wall: i64,
+    pub boot: u128,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Link {
+    On(LinkId),
+    Off { since: i64, grace: i64 },
+    Back,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Late {
+    No,
+    Kept(Decision),
+    Used,
+    Over,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Eq, Ord)]
+enum Due {
+    Deadline,
+    GivesUp,
+    Grace,
+    LateEnd,
+}
+
+#[derive(Debug, Clone)]
+pub struct MAsk {
+    pub ask: Ask,
+    pub asked: When,
+    pub link: Link,
+    pub outcome: Option<(OutcomeKind, Cause, Option<String>)>,
+    pub delivery: Delivery,
+    pub lost: Option<When>,
+    pub late: Late,
+    /// Settled with nothing to deliver while its requester was away: it has yet to hear that.
+    unheard: bool,
+    turn_over: bool,
+}
+
+#[derive(Default)]
+pub struct Model {
+    pub asks: BTreeMap<AskId, MAsk>,
+    pub settings: Settings,
+    pub now: i64,
+    pub wall: i64,
+    pub boot: u128,
+    pub parents: BTreeMap<SessionKey, SessionKey>,
+    /// Live sessions and their processes.
+    live: BTreeMap<SessionKey, Option<Instance>>,
+    children: BTreeMap<(SessionKey, String), Option<String>>,
+    remotes: BTreeSet<SurfaceId>,
+    polled: BTreeSet<SurfaceId>,
+    hold: Option<i64>,
+}
+
+fn ms(span: u64) -> i64 {
+    i64::try_from(span).unwrap()
+}
+
+impl MAsk {
+    pub fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    fn is(&self, cause: Cause) -> bool {
+        self.outcome.as_ref().is_some_and(|o| o.1 == cause)
+    }
+
+    /// What there is to deliver. What the agent's own prompt decided is told as "no opinion".
+    fn verdict(&self) -> Option<OutcomeKind> {
+        self.outcome.as_ref().map(|o| o.0).filter(|k| *k != OutcomeKind::Withdrawn && !self.is(Cause::Agent))
+    }
+
+    fn settle(&mut self, kind: OutcomeKind, cause: Cause, option: Option<String>, now: When) {
+        assert!(self.outcome.is_none(), "one outcome");
+        self.outcome = Some((kind, cause, option));
+        if self.verdict().is_some() {
+            self.delivery = Delivery::Pending;
+        } else if cause == Cause::RequesterGone {
+            self.lost = Some(now);
+        } else if matches!(cause, Cause::Agent | Cause::Cancelled | Cause::SessionEnded) {
+            self.unheard = matches!(self.link, Link::Off { grace, .. } if grace > 0);
+        }
+    }
+
+    fn answer(&mut self, decision: Decision, cause: Cause, option: Option<String>, now: When) {
+        let option = option.or_else(|| plain(&self.ask.options, decision).map(|c| c.id.clone()));
+        self.settle(decision.into(), cause, option, now);
+    }
+
+    fn withdraw(&mut self, cause: Cause, now: When) {
+        self.settle(OutcomeKind::Withdrawn, cause, None, now);
+    }
+
+    fn expire(&mut self, now: When) {
+        (self.delivery, self.lost) = (Delivery::Expired, Some(now));
+    }
+
+    fn lose(&mut self, now: When) {
+        match self.delivery {
+            _ if self.is_open() => self.withdraw(Cause::RequesterGone, now),
+            Delivery::Pending => self.expire(now),
+            _ => {}
+        }
+    }
+
+    fn late_is_live(&self) -> bool {
+        self.kept().is_some() || (self.is(Cause::RequesterGone) && self.late == Late::No)
+    }
+
+    /// The answer that the same call may use.
+    fn kept(&self) -> Option<Decision> {
+        let (kind, cause, option) = self.outcome.as_ref()?;
+        let decision = if *kind == OutcomeKind::Allowed { Decision::Allow } else { Decision::Deny };
+        // A hook may have printed it, and without a call to watch nobody knows.
+        let unsure = self.ask.requester.kind == RequesterKind::Hook && self.ask.lineage.call.is_none();
+        let meant = plain(&self.ask.options, decision).map(|c| &c.id) == option.as_ref();
+        match self.late {
+            Late::Kept(decision) => Some(decision),
+            Late::No if self.delivery == Delivery::Expired && *cause == Cause::Person => {
+                (meant && !unsure).then_some(decision)
+            }
+            _ => None,
+        }
+    }
+
+    fn cancel(&mut self, cause: Cause, now: When) {
+        let undelivered = self.delivery == Delivery::Pending
+            || (self.delivery == Delivery::Expired && self.late == Late::No);
+        if self.is_open() {
+            self.withdraw(cause, now);
+        } else if self.verdict() == Some(OutcomeKind::Allowed) && undelivered {
+            (self.delivery, self.late) = (Delivery::Voided, Late::Over);
+        } else if self.delivery == Delivery::Pending {
+            self.delivery = Delivery::Refused;
+        } else if self.late_is_live() {
+            self.late = Late::Over;
+        }
+    }
+
+    /// The call ran (or its own prompt said so), or its own prompt said no.
+    fn own_prompt(&mut self, allowed: bool, now: When) {
+        use Delivery::{Confirmed, Expired, Handed, Overtaken, Pending, Voided};
+        let kind = if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied };
+        let to = match (self.verdict(), allowed, self.delivery) {
+            _ if self.is_finished() => return,
+            _ if self.is_open() => return self.settle(kind, Cause::Agent, None, now),
+            (Some(OutcomeKind::Denied), true, _) => Overtaken,
+            (Some(OutcomeKind::Allowed), true, Confirmed | Overtaken | Voided) => return,
+            (Some(OutcomeKind::Allowed), true, _) => Confirmed,
+            (Some(OutcomeKind::Allowed), false, Pending | Handed | Expired) => Overtaken,
+            _ if self.late_is_live() => self.delivery,
+            _ => return,
+        };
+        (self.delivery, self.late) = (to, Late::Over);
+    }
+
+    fn due(&self, hold: Option<i64>, late_ms: u64) -> Option<(i64, Due)> {
+        let grace = match self.link {
+            Link::Off { since, grace } => Some((since + grace, Due::Grace)),
+            Link::On(_) | Link::Back => None,
+        };
+        if !self.is_open() {
+            let kept = matches!(self.late, Late::No | Late::Kept(_));
+            let late = self.lost.filter(|_| kept).map(|lost| (lost.at + ms(late_ms), Due::LateEnd));
+            return grace.filter(|_| self.delivery == Delivery::Pending || self.unheard).or(late);
+        }
+        // A timed allow is never for a requester that is not there.
+        let here = matches!(self.link, Link::On(_));
+        let policy = &self.ask.policy;
+        let applies = here || policy.at_deadline != AtDeadline::Answer(Decision::Allow);
+        let after = |span: Option<u64>, due| span.map(|span| (self.asked.at + ms(span), due));
+        let deadline = after(policy.deadline_ms.filter(|_| applies), Due::Deadline);
+        let first = [deadline, after(self.ask.gives_up_ms, Due::GivesUp), grace];
+        let (at, due) = first.into_iter().flatten().min().filter(|_| self.link != Link::Back)?;
+        // Only the default waits for the remote surfaces.
+        Some((if due == Due::Deadline { at.max(hold.unwrap_or(at)) } else { at }, due))
+    }
+
+    fn fall_due(&mut self, due: Due, now: When) {
+        match (due, self.ask.policy.at_deadline) {
+            (Due::Deadline, AtDeadline::Answer(decision)) => self.answer(decision, Cause::Timed, None, now),
+            (Due::Deadline, AtDeadline::HandBack) => self.link = Link::Back,
+            (Due::GivesUp, _) if self.ask.requester.own_prompt.is_some() => self.link = Link::Back,
+            (Due::GivesUp, _) => self.withdraw(Cause::RequesterLimit, now),
+            (Due::Grace, _) if self.unheard => self.unheard = false,
+            (Due::Grace, _) => self.lose(now),
+            (Due::LateEnd, _) => self.late = Late::Over,
+        }
+    }
+
+    /// Nothing can happen to it any more.
+    pub fn is_finished(&self) -> bool {
+        let over = self.turn_over || self.ask.lineage.call.is_none();
+        let waits_for_late = self.lost.is_some() && matches!(self.late, Late::No | Late::Kept(_));
+        let waits = match self.delivery {
+            Delivery::Pending => true,
+            Delivery::None => self.unheard,
+            Delivery::Handed | Delivery::Refused | Delivery::Expired => !over,
+            Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided => false,
+        };
+        !self.is_open() && !waits_for_late && !waits
+    }
+}

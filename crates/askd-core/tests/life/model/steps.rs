@@ -1,0 +1,344 @@
+//! What each command does to the reference, and what its sender hears.
+
+use askd_core::ask::{Attendance, plain};
+use askd_core::{Answer, Ask, AskId, Cause, Command, Decision, Delivery, Raise, Seen, SessionKey, TokenHash};
+
+use super::{Late, Link, MAsk, Model, When, ms};
+
+impl Model {
+    pub fn stamp(&self) -> When {
+        When { at: self.now, wall: self.wall, boot: self.boot }
+    }
+
+    fn hold(&self) -> Option<i64> {
+        self.hold.filter(|until| *until > self.now)
+    }
+
+    pub fn next_due(&self) -> Option<i64> {
+        let due = |a: &MAsk| a.due(self.hold(), self.settings.late_answer_ms);
+        self.asks.values().filter_map(due).map(|(at, _)| at).min()
+    }
+
+    /// Everything that is due now, for each ask in the order in which it fell due.
+    pub fn run_due(&mut self) {
+        let (now, hold, late_ms) = (self.stamp(), self.hold(), self.settings.late_answer_ms);
+        for ask in self.asks.values_mut() {
+            while let Some((_, due)) = ask.due(hold, late_ms).filter(|(at, _)| *at <= now.at) {
+                ask.fall_due(due, now);
+            }
+        }
+    }
+
+    pub fn woke(&mut self) {
+        let wait = self.settings.remotes > 0 || !self.remotes.is_empty();
+        self.hold = wait.then(|| self.now + ms(self.settings.wake_hold_ms));
+        self.polled.clear();
+    }
+
+    /// The daemon starts again, in the same boot or in another.
+    pub fn restart(&mut self) {
+        self.remotes.clear();
+        self.woke();
+        let (now, min) = (self.stamp(), ms(self.settings.restart_grace_ms));
+        for ask in self.asks.values_mut().filter(|a| !a.is_finished()) {
+            for when in [Some(&mut ask.asked), ask.lost.as_mut()].into_iter().flatten() {
+                if when.boot != now.boot {
+                    when.at = now.at - (now.wall - when.wall).max(0);
+                }
+            }
+            ask.turn_over = !self.live.contains_key(&ask.ask.lineage.session);
+            if ask.link != Link::Back {
+                let grace = ms(ask.ask.requester.grace_ms).max(min);
+                ask.link = Link::Off { since: now.at, grace };
+            }
+        }
+    }
+
+    fn tree(&self, top: &SessionKey, of: &SessionKey) -> bool {
+        top == of || self.parents.get(of).is_some_and(|parent| self.tree(top, parent))
+    }
+
+    fn below(&self, session: &SessionKey, top: &str, work: Option<&str>) -> bool {
+        work.is_some_and(|work| {
+            let parent = self.children.get(&(session.clone(), work.to_owned())).cloned().flatten();
+            work == top || self.below(session, top, parent.as_deref())
+        })
+    }
+
+    /// A cancel of a session with all below it, or of one subagent with all below that.
+    fn cancel_all(&mut self, top: &SessionKey, sub: Option<&str>, cause: Cause) {
+        let hit = |ask: &Ask| {
+            let of = &ask.lineage.session;
+            sub.map_or_else(
+                || self.tree(top, of),
+                |sub| top == of && self.below(top, sub, ask.lineage.work_id()),
+            )
+        };
+        let ids: Vec<_> = self.asks.values().filter(|a| hit(&a.ask)).map(|a| a.ask.id).collect();
+        let now = self.stamp();
+        for id in ids {
+            let ask = self.asks.get_mut(&id).unwrap();
+            ask.cancel(cause, now);
+            ask.turn_over |= cause == Cause::SessionEnded;
+        }
+    }
+
+    /// Runs a command. `asked` is the record of the ask that a raise made, where it made one.
+    pub fn step(&mut self, command: &Command, asked: Option<&Ask>) -> &'static str {
+        let now = self.stamp();
+        match command {
+            Command::Raise(raise) => return self.raise(raise, asked),
+            Command::Answer(answer) => return self.answer(answer),
+            Command::Withdraw { ask, token, cause } => return self.withdraw(*ask, *token, *cause),
+            Command::Handed { ask, token } => {
+                use Delivery::{Confirmed, Expired, Handed, Overtaken, Pending};
+                return self.deliver(
+                    *ask,
+                    *token,
+                    &[Pending, Expired],
+                    Handed,
+                    &[Handed, Confirmed, Overtaken],
+                );
+            }
+            Command::Confirmed { ask, token } => {
+                use Delivery::{Confirmed, Expired, Handed, Pending};
+                return self.deliver(*ask, *token, &[Pending, Expired, Handed], Confirmed, &[Confirmed]);
+            }
+            Command::DeliveryRefused { ask, token, .. } => {
+                use Delivery::{Expired, Handed, Pending, Refused};
+                return self.deliver(*ask, *token, &[Pending, Expired, Handed], Refused, &[Refused]);
+            }
+            Command::Dismiss { ask, .. } => match self.asks.get_mut(ask) {
+                None => return "unknown",
+                Some(ask) if !ask.is_open() => return "settled already",
+                Some(ask) => ask.withdraw(Cause::Cancelled, now),
+            },
+            Command::RevokeLate { ask, .. } => match self.asks.get_mut(ask) {
+                None => return "unknown",
+                Some(ask) if ask.kept().is_none() => return "settled already",
+                Some(ask) => ask.late = Late::Over,
+            },
+            Command::Shown { ask, .. } | Command::SurfaceFailed { ask, .. } => {
+                return match self.asks.get(ask) {
+                    None => "unknown",
+                    Some(ask) if ask.is_open() => "done",
+                    Some(_) => "settled already",
+                };
+            }
+            Command::LinkClosed { link } => {
+                for ask in self.asks.values_mut().filter(|a| a.link == Link::On(*link)) {
+                    let grace = ms(ask.ask.requester.grace_ms);
+                    ask.link = Link::Off { since: now.at, grace };
+                    if grace == 0 {
+                        ask.lose(now);
+                    }
+                }
+            }
+            Command::AgentGone { instance } => {
+                let of = |a: &&mut MAsk| a.ask.requester.instance.as_ref() == Some(instance);
+                for ask in self.asks.values_mut().filter(of) {
+                    ask.turn_over |= !ask.is_finished();
+                    ask.lose(now);
+                }
+                let ended = self.live.extract_if(.., |_, of| of.as_ref() == Some(instance));
+                let ended: Vec<_> = ended.map(|(key, _)| key).collect();
+                for ask in self.asks.values_mut().filter(|a| ended.contains(&a.ask.lineage.session)) {
+                    ask.turn_over = true;
+                }
+            }
+            Command::Observe(o) => {
+                if o.seen != Seen::SessionEnded {
+                    let known = self.live.get(&o.session).cloned().flatten();
+                    self.live.insert(o.session.clone(), o.instance.clone().or(known));
+                }
+                self.observe(&o.session, &o.seen);
+            }
+            Command::AttachSurface { surface, info } if info.remote => {
+                self.remotes.insert(surface.clone());
+            }
+            Command::DetachSurface { surface } => {
+                self.remotes.remove(surface);
+            }
+            Command::RemotePolled { surface } => {
+                self.polled.insert(surface.clone());
+                let expected = self.remotes.len().max(self.settings.remotes as usize);
+                if self.remotes.is_subset(&self.polled) && self.polled.len() >= expected {
+                    self.hold = None;
+                }
+            }
+            Command::Stopping => {
+                for ask in self.asks.values_mut().filter(|a| a.is_open()) {
+                    if ask.ask.requester.own_prompt.is_some() {
+                        ask.link = Link::Back;
+                    }
+                }
+            }
+            Command::Woke => self.woke(),
+            _ => {}
+        }
+        "done"
+    }
+
+    fn raise(&mut self, raise: &Raise, asked: Option<&Ask>) -> &'static str {
+        let (now, digest) = (self.stamp(), raise.action.digest());
+        let other =
+            |a: &Ask| a.requester.instance.as_ref().zip(raise.instance.as_ref()).is_some_and(|(a, b)| a != b);
+        let mine = |a: &&mut MAsk| {
+            let same =
+                a.ask.requester.token == raise.token && a.ask.key == raise.key && a.ask.digest == digest;
+            same && (a.is_open() || a.delivery == Delivery::Pending || a.unheard)
+        };
+        if let Some(ask) = self.asks.values_mut().rev().find(mine).filter(|a| !other(&a.ask)) {
+            ask.unheard = false;
+            if ask.link != Link::Back {
+                ask.link = Link::On(raise.link);
+            }
+            return "reattached";
+        }
+        let named = raise.supersedes.and_then(|id| self.asks.get_mut(&id));
+        if let Some(old) = named.filter(|a| a.ask.requester.token == raise.token) {
+            old.cancel(Cause::Superseded, now);
+        }
+        let known = self.live.get(&raise.session).cloned().flatten();
+        self.live.insert(raise.session.clone(), raise.instance.clone().or(known));
+        let Some(ask) = asked else { return "no ask was recorded" };
+        let mut new = MAsk {
+            ask: ask.clone(),
+            asked: now,
+            link: if raise.needs_own_prompt { Link::Back } else { Link::On(raise.link) },
+            outcome: None,
+            delivery: Delivery::None,
+            lost: None,
+            late: Late::No,
+            unheard: false,
+            turn_over: false,
+        };
+        let fits = |old: &&mut MAsk| {
+            let (was, is) = (&old.ask.lineage, &ask.lineage);
+            let same_turn = was.turn.is_none() || is.turn.is_none() || was.turn == is.turn;
+            let same =
+                was.session == is.session && was.work_id() == is.work_id() && old.ask.class == ask.class;
+            let may = |d| d == Decision::Deny || plain(&ask.options, d).is_some();
+            let in_time = old.lost.is_some_and(|lost| now.at - lost.at < ms(self.settings.late_answer_ms));
+            let named = Some(old.ask.id) == raise.supersedes;
+            same && same_turn && in_time && !named && old.ask.digest == digest && old.kept().is_some_and(may)
+        };
+        let mut fitting: Vec<_> = self.asks.values_mut().filter(fits).collect();
+        if let ([old], Link::On(_)) = (&mut fitting[..], &new.link) {
+            new.answer(old.kept().unwrap(), Cause::Person, None, now);
+            old.late = Late::Used;
+        }
+        self.asks.insert(ask.id, new);
+        "raised"
+    }
+
+    fn answer(&mut self, answer: &Answer) -> &'static str {
+        let now = self.stamp();
+        let Some(ask) = self.asks.get_mut(&answer.ask) else { return "unknown" };
+        let fits =
+            |id: &str| ask.ask.options.iter().any(|c| c.id == id && c.kind.decision() == answer.decision);
+        let plain = plain(&ask.ask.options, answer.decision).map(|c| c.id.clone());
+        let option = answer.option.clone().or_else(|| plain.clone()).filter(|id| fits(id));
+        let in_time = ask.lost.is_some_and(|lost| now.at - lost.at < ms(self.settings.late_answer_ms));
+        if answer.refused.is_some() {
+            return "not permitted";
+        } else if answer.digest != ask.ask.digest {
+            return "mismatch";
+        } else if !ask.is_open() {
+            let keep = ask.is(Cause::RequesterGone) && ask.late == Late::No && in_time;
+            if !keep || option.is_none() || option != plain {
+                return "settled already";
+            }
+            ask.late = Late::Kept(answer.decision);
+            return "late";
+        } else if ask.link == Link::Back {
+            return "handed back";
+        } else if option.is_none() {
+            return "not offered";
+        }
+        ask.answer(answer.decision, Cause::Person, option, now);
+        "settled"
+    }
+
+    fn withdraw(&mut self, id: AskId, token: TokenHash, cause: Cause) -> &'static str {
+        let now = self.stamp();
+        let ask = self.asks.get_mut(&id).filter(|a| a.ask.requester.token == token);
+        match (ask, cause) {
+            (None, _) => return "unknown",
+            (Some(ask), Cause::HandedBack) if !ask.is_open() => return "settled already",
+            (Some(ask), Cause::HandedBack) => ask.link = Link::Back,
+            (Some(ask), Cause::RequesterGone | Cause::RequesterLimit) if !ask.is_open() => ask.lose(now),
+            (Some(ask), cause) => ask.cancel(cause, now),
+        }
+        "done"
+    }
+
+    fn deliver(
+        &mut self,
+        id: AskId,
+        token: TokenHash,
+        from: &[Delivery],
+        to: Delivery,
+        same: &[Delivery],
+    ) -> &'static str {
+        match self.asks.get_mut(&id).filter(|a| a.ask.requester.token == token) {
+            None => "unknown",
+            Some(ask) if ask.is_open() => "malformed",
+            Some(ask) if from.contains(&ask.delivery) => {
+                ask.delivery = to;
+                if to == Delivery::Confirmed {
+                    ask.late = Late::Over;
+                }
+                "done"
+            }
+            Some(ask) if same.contains(&ask.delivery) => "done",
+            Some(_) => "settled already",
+        }
+    }
+
+    fn observe(&mut self, session: &SessionKey, seen: &Seen) {
+        let now = self.stamp();
+        let of_call = |a: &&mut MAsk, call: &str| {
+            a.ask.lineage.session == *session && a.ask.lineage.call.as_deref() == Some(call)
+        };
+        match seen {
+            Seen::SessionEnded => {
+                self.cancel_all(session, None, Cause::SessionEnded);
+                let ended: Vec<_> = self.live.keys().filter(|key| self.tree(session, key)).cloned().collect();
+                self.live.retain(|key, _| !ended.contains(key));
+            }
+            Seen::SubagentStarted { work_id, parent, .. } => {
+                let child = self.children.entry((session.clone(), work_id.clone())).or_default();
+                *child = parent.clone().or(child.take());
+            }
+            Seen::SubagentEnded { work_id } => self.cancel_all(session, Some(work_id), Cause::SessionEnded),
+            Seen::TurnCancelled { subagent } => {
+                self.cancel_all(session, subagent.as_deref(), Cause::Cancelled)
+            }
+            Seen::TurnEnded { subagent } => {
+                let of = |a: &&mut MAsk| {
+                    a.ask.lineage.session == *session && a.ask.lineage.work_id() == subagent.as_deref()
+                };
+                for ask in self.asks.values_mut().filter(of) {
+                    match ask.late_is_live() {
+                        _ if ask.is_open() => ask.withdraw(Cause::Cancelled, now),
+                        true => ask.late = Late::Over,
+                        false => {}
+                    }
+                    ask.turn_over = true;
+                }
+            }
+            Seen::CallEnded { call, .. } => {
+                self.asks.values_mut().filter(|a| of_call(a, call)).for_each(|a| a.own_prompt(true, now));
+            }
+            Seen::OwnPromptAnswered { call, allowed } => {
+                // Which of several open questions of one call was answered is not told.
+                if self.asks.values_mut().filter(|a| of_call(a, call) && a.is_open()).count() <= 1 {
+                    let asks = self.asks.values_mut().filter(|a| of_call(a, call));
+                    asks.for_each(|a| a.own_prompt(*allowed, now));
+                }
+            }
+            Seen::SessionStarted | Seen::CallStarted { .. } => {}
+        }
+    }
+}
