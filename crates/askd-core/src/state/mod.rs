@@ -198,6 +198,10 @@ impl AskState {
                 };
                 // Another call gets the plain yes or no, so nothing else may have been meant.
                 let plain = crate::ask::plain(&self.ask.options, decision).map(|c| &c.id);
+                // A late answer settles one later ask, and that was this one.
+                if outcome.late_of.is_some() {
+                    return None;
+                }
                 let is_plain = plain == outcome.option.as_ref();
                 (self.delivery == Delivery::Expired && outcome.cause == Cause::Person && is_plain).then(
                     || LateAnswer {
@@ -219,9 +223,10 @@ impl AskState {
     /// given to the agent (voided by a cancel, overtaken, refused).
     pub fn verdict(&self) -> Verdict {
         match (&self.outcome, self.delivery) {
-            (Some(outcome), Delivery::Pending | Delivery::Handed | Delivery::Confirmed | Delivery::Expired) => {
-                outcome.verdict()
-            }
+            (
+                Some(outcome),
+                Delivery::Pending | Delivery::Handed | Delivery::Confirmed | Delivery::Expired,
+            ) => outcome.verdict(),
             _ => Verdict::None,
         }
     }

@@ -206,10 +206,8 @@ impl State {
 
     fn session_ended(&self, key: &SessionKey, now: Now, changes: &mut Vec<Change>) {
         let tree: Vec<_> = self.tree(key).collect();
-        for key in &tree {
-            for (id, ask) in self.within(key, None) {
-                changes.extend(cancel(id, ask, Cause::SessionEnded, None, now));
-            }
+        for (id, ask) in self.within(key, None) {
+            changes.extend(cancel(id, ask, Cause::SessionEnded, None, now));
         }
         for key in tree {
             if self.sessions.get(&key).is_some_and(|s| !s.ended) {

@@ -116,7 +116,8 @@ impl World {
 
     fn read(&mut self, stream: &StreamId) {
         let Some(events) = self.streams.get(stream) else { return };
-        let closed = matches!(stream, StreamId::Ask(id) if self.closed.contains(id));
+        let is_closed = |id| self.closed.contains(id) || self.closing.contains(id);
+        let closed = matches!(stream, StreamId::Ask(id) if is_closed(id));
         self.state.load(stream, events.iter().map(|(event, at)| (event, *at)), closed, self.now);
         if let StreamId::Session(key) = stream {
             self.loaded.insert(key.clone());

@@ -50,6 +50,8 @@ pub struct MAsk {
     pub delivery: Delivery,
     pub lost: Option<When>,
     pub late: Late,
+    /// It was settled by an answer that came late for another ask.
+    by_late: bool,
     /// Settled with nothing to deliver while its requester was away: it has yet to hear that.
     unheard: bool,
     turn_over: bool,
@@ -136,7 +138,7 @@ impl MAsk {
         match self.late {
             Late::Kept(decision) => Some(decision),
             Late::No if self.delivery == Delivery::Expired && *cause == Cause::Person => {
-                (meant && !unsure).then_some(decision)
+                (meant && !unsure && !self.by_late).then_some(decision)
             }
             _ => None,
         }

@@ -1,6 +1,6 @@
 //! What each command does to the reference, and what its sender hears.
 
-use askd_core::ask::{Attendance, plain};
+use askd_core::ask::plain;
 use askd_core::{Answer, Ask, AskId, Cause, Command, Decision, Delivery, Raise, Seen, SessionKey, TokenHash};
 
 use super::{Late, Link, MAsk, Model, When, ms};
@@ -210,6 +210,7 @@ impl Model {
             delivery: Delivery::None,
             lost: None,
             late: Late::No,
+            by_late: false,
             unheard: false,
             turn_over: false,
         };
@@ -226,6 +227,7 @@ impl Model {
         let mut fitting: Vec<_> = self.asks.values_mut().filter(fits).collect();
         if let ([old], Link::On(_)) = (&mut fitting[..], &new.link) {
             new.answer(old.kept().unwrap(), Cause::Person, None, now);
+            new.by_late = true;
             old.late = Late::Used;
         }
         self.asks.insert(ask.id, new);

@@ -57,14 +57,11 @@ fn word(reply: &Result<Reply, Refusal>) -> &'static str {
 impl Run {
     pub fn new(settings: Settings) -> Self {
         let world = World::new(settings.clone());
-        let model = Model {
-            settings,
-            now: 0,
-            wall: world.now.wall_ms,
-            boot: world.now.boot.0.as_u128(),
-            parents: BTreeMap::from([(make::session("b"), make::session("a"))]),
-            ..Model::default()
-        };
+        let mut model = Model::default();
+        model.settings = settings;
+        model.wall = world.now.wall_ms;
+        model.boot = world.now.boot.0.as_u128();
+        model.parents.insert(make::session("b"), make::session("a"));
         Self { world, model, raised: BTreeMap::new(), answered: Vec::new(), calls: Vec::new(), count: 0 }
     }
 
