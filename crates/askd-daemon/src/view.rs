@@ -46,7 +46,7 @@ impl Shot {
             },
             gives_up_at: ask.gives_up_ms.filter(|_| open).map(|ms| rfc3339(ask.asked_at.wall_plus(ms))),
             requester: requester(state),
-            outcome: state.outcome.as_ref().map(|o| outcome(o, &state.late)),
+            outcome: state.outcome.as_ref().map(|o| outcome(o, state)),
             delivery: delivery(state.delivery),
             late: late(state),
         }
@@ -148,9 +148,9 @@ fn requester(state: &AskState) -> wire::Requester {
     wire::Requester { link: link.to_owned(), since, at, kind: Some(kind.to_owned()) }
 }
 
-fn outcome(outcome: &Outcome, late: &Late) -> wire::Outcome {
+fn outcome(outcome: &Outcome, state: &AskState) -> wire::Outcome {
     let mut text = outcome.text();
-    if let Late::Recorded(kept) = late {
+    if let Late::Recorded(kept) = &state.late {
         let decision = if kept.decision == Decision::Allow { "allow" } else { "deny" };
         text.push_str(&format!(
             "; a late {decision} is kept until {} for the same call asking again",
@@ -171,12 +171,13 @@ fn outcome(outcome: &Outcome, late: &Late) -> wire::Outcome {
         message: outcome.message.clone(),
         stop: outcome.stop,
         settled_at: rfc3339(outcome.at.wall_ms),
-        verdict: match outcome.verdict() {
+        // What was void or overtaken before it was handed over is not told to the agent any more.
+        verdict: match state.verdict() {
             Verdict::Allow => wire::Verdict::Allow,
             Verdict::Deny => wire::Verdict::Deny,
             Verdict::None => wire::Verdict::None,
         },
-        reason_for_model: outcome.reason_for_model(),
+        reason_for_model: outcome.reason_for_model().filter(|_| state.verdict() == Verdict::Deny),
         text: askd_text::safe(&text).text,
         extra: serde_json::Map::new(),
     }
