@@ -8,6 +8,7 @@ pub mod ask;
 pub mod command;
 pub mod digest;
 pub mod event;
+pub mod gate;
 mod handle;
 pub mod id;
 pub mod outcome;
