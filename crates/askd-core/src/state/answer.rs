@@ -8,6 +8,7 @@ use crate::outcome::{Cause, Outcome, Source};
 use crate::refusal::Refusal;
 use crate::time::Now;
 
+use super::delivery::revoke;
 use super::timeout::record;
 use super::{AskState, Handled, Link, State};
 
@@ -76,8 +77,9 @@ impl State {
         if ask.kept_answer().is_none() {
             return Handled::refused(Refusal::AlreadySettled(id));
         }
-        let reason = format!("taken back by {by}");
-        Handled::done(vec![record(id, now, Event::LateRevoked { reason })])
+        Handled::done(
+            revoke(ask, format!("taken back by {by}")).map(|e| record(id, now, e)).into_iter().collect(),
+        )
     }
 }
 

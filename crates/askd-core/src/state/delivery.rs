@@ -152,14 +152,23 @@ pub(super) fn cancel(id: AskId, ask: &AskState, cause: Cause, note: Option<Strin
     let why = note.clone().unwrap_or_else(|| cause.name().to_owned());
     if ask.is_open() {
         changes.push(withdrawn(id, ask, cause, note, now));
-    } else if ask.is_undelivered_allow() {
-        changes.push(record(id, now, Event::Voided { why }));
-    } else if ask.delivery == Delivery::Pending {
+    } else if ask.delivery == Delivery::Pending && !ask.is_undelivered_allow() {
         changes.push(record(id, now, Event::DeliveryRefused { reason: why }));
-    } else if ask.kept_answer().is_some() || ask.may_keep_answer() {
-        changes.push(record(id, now, Event::LateRevoked { reason: why }));
+    } else {
+        changes.extend(revoke(ask, why).map(|event| record(id, now, event)));
     }
     changes
+}
+
+/// What was decided and did not reach the requester does not count any more, nor does what may still be answered.
+pub(super) fn revoke(ask: &AskState, why: String) -> Option<Event> {
+    if ask.is_undelivered_allow() {
+        Some(Event::Voided { why })
+    } else if ask.kept_answer().is_some() || ask.may_keep_answer() {
+        Some(Event::LateRevoked { reason: why })
+    } else {
+        None
+    }
 }
 
 impl Handled {

@@ -351,6 +351,11 @@ impl State {
             let restart_grace = self.settings.restart_grace_ms;
             if let Some(ask) = self.asks.get_mut(id) {
                 ask.recalled = closed;
+                // Nobody gives a new late answer across boots, whose clock cannot be trusted that far.
+                let long_lost = ask.lost_at.is_some_and(|lost| lost.boot != now.boot);
+                if long_lost && ask.late == Late::None && ask.kept_answer().is_none() {
+                    ask.late = Late::Over;
+                }
                 // Notes are gone; that its session has ended is not.
                 ask.turn_over |= self.sessions.get(ask.session()).is_none_or(|s| s.ended);
                 if !closed && !ask.is_handed_back() {

@@ -8,7 +8,7 @@ use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Source};
 use crate::refusal::Refusal;
 use crate::time::Now;
 
-use super::delivery::cancel;
+use super::delivery::{cancel, revoke};
 use super::raise::name;
 use super::timeout::{record, withdrawn};
 use super::{AskState, Handled, State};
@@ -175,10 +175,10 @@ impl State {
             if ask.is_open() {
                 let note = "the agent's turn ended without it".to_owned();
                 changes.push(withdrawn(*id, ask, Cause::Cancelled, Some(note), now));
-            } else if ask.kept_answer().is_some() || ask.may_keep_answer() {
+            } else if ask.delivery != Delivery::Pending {
                 // The same call will not ask again; the next one belongs to another user prompt.
-                let reason = "the agent's turn ended without it".to_owned();
-                changes.push(record(*id, now, Event::LateRevoked { reason }));
+                let why = "the agent's turn ended without it".to_owned();
+                changes.extend(revoke(ask, why).map(|event| record(*id, now, event)));
             }
             over.push(*id);
         }
@@ -253,10 +253,11 @@ impl State {
                         seen: "the agent had already gone on: denied in its own prompt".to_owned(),
                     }
                 }
-                (Some(_), _) if ask.kept_answer().is_some() || ask.may_keep_answer() => {
-                    Event::LateRevoked { reason: "the agent's own prompt decided this call".to_owned() }
+                (Some(_), _) => {
+                    let why = "the agent's own prompt decided this call".to_owned();
+                    let Some(event) = revoke(ask, why) else { continue };
+                    event
                 }
-                (Some(_), _) => continue,
             };
             changes.push(record(*id, now, event));
         }

@@ -133,6 +133,12 @@ impl State {
             let Some(ask) = self.asks.get(id).filter(|_| done.insert(*id)) else { continue };
             match due {
                 Due::Deadline => {}
+                // Written down, so that no later step of the wall clock brings a consent back.
+                Due::LateEnd if ask.kept_answer().is_some() => changes.push(record(
+                    *id,
+                    now,
+                    Event::LateRevoked { reason: "the same call did not ask again in time".to_owned() },
+                )),
                 Due::LateEnd => changes.push(Change::Note(Note::LateForgotten { ask: *id })),
                 Due::Grace if ask.is_open() => {
                     changes.push(withdrawn(*id, ask, Cause::RequesterGone, None, now));

@@ -145,14 +145,22 @@ impl MAsk {
     }
 
     fn cancel(&mut self, cause: Cause, now: When) {
-        let undelivered = self.delivery == Delivery::Pending
-            || (self.delivery == Delivery::Expired && self.late == Late::No);
+        let allowed = self.verdict() == Some(OutcomeKind::Allowed);
         if self.is_open() {
             self.withdraw(cause, now);
-        } else if self.verdict() == Some(OutcomeKind::Allowed) && undelivered {
-            (self.delivery, self.late) = (Delivery::Voided, Late::Over);
-        } else if self.delivery == Delivery::Pending {
+        } else if self.delivery == Delivery::Pending && !allowed {
             self.delivery = Delivery::Refused;
+        } else {
+            self.revoke();
+        }
+    }
+
+    /// Nothing that did not reach a lost requester counts any more.
+    fn revoke(&mut self) {
+        let lost = self.delivery == Delivery::Expired && self.late == Late::No;
+        let undelivered = lost || self.delivery == Delivery::Pending;
+        if self.verdict() == Some(OutcomeKind::Allowed) && undelivered {
+            (self.delivery, self.late) = (Delivery::Voided, Late::Over);
         } else if self.late_is_live() {
             self.late = Late::Over;
         }
@@ -169,8 +177,7 @@ impl MAsk {
             (Some(OutcomeKind::Allowed), true, Confirmed | Overtaken | Voided) => return,
             (Some(OutcomeKind::Allowed), true, _) => Confirmed,
             (Some(OutcomeKind::Allowed), false, Pending | Handed | Expired) => Overtaken,
-            _ if self.late_is_live() => self.delivery,
-            _ => return,
+            _ => return self.revoke(),
         };
         (self.delivery, self.late) = (to, Late::Over);
     }

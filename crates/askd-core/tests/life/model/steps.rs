@@ -46,6 +46,11 @@ impl Model {
                     when.at = now.at - (now.wall - when.wall).max(0);
                 }
             }
+            // A kept answer lives on for its span; a new one is not taken across boots.
+            let long_lost = ask.lost.is_some_and(|lost| lost.boot != now.boot);
+            if long_lost && ask.late == Late::No && ask.kept().is_none() {
+                ask.late = Late::Over;
+            }
             ask.turn_over = !self.live.contains_key(&ask.ask.lineage.session);
             if ask.link != Link::Back {
                 let grace = ms(ask.ask.requester.grace_ms).max(min);
@@ -116,7 +121,7 @@ impl Model {
             Command::RevokeLate { ask, .. } => match self.asks.get_mut(ask) {
                 None => return "unknown",
                 Some(ask) if ask.kept().is_none() => return "settled already",
-                Some(ask) => ask.late = Late::Over,
+                Some(ask) => ask.revoke(),
             },
             Command::Shown { ask, .. } | Command::SurfaceFailed { ask, .. } => {
                 return match self.asks.get(ask) {
@@ -322,10 +327,10 @@ impl Model {
                     a.ask.lineage.session == *session && a.ask.lineage.work_id() == subagent.as_deref()
                 };
                 for ask in self.asks.values_mut().filter(of) {
-                    match ask.late_is_live() {
-                        _ if ask.is_open() => ask.withdraw(Cause::Cancelled, now),
-                        true => ask.late = Late::Over,
-                        false => {}
+                    if ask.is_open() {
+                        ask.withdraw(Cause::Cancelled, now);
+                    } else if ask.delivery != Delivery::Pending {
+                        ask.revoke();
                     }
                     ask.turn_over = true;
                 }
