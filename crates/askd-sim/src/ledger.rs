@@ -1,0 +1,276 @@
+//! What the journal says, read independently of the core: one file per ask, folded from the committed entries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askd_core::ask::{Ask, ChoiceKind, RequesterKind};
+use askd_core::event::{Event, LateAnswer};
+use askd_core::id::StreamId;
+use askd_core::{
+    AskId, Cause, Decision, Delivery, Handle, Hash256, Outcome, OutcomeKind, SessionKey, Stamp, Verdict,
+};
+use askd_journal::{MemoryJournal, Position, Positioned, Reader, Version};
+use uuid::Uuid;
+
+/// Everything that was committed about one ask.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    pub(crate) ask: Box<Ask>,
+    pub(crate) position: Position,
+    /// True time.
+    pub(crate) asked_at: u64,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) delivery: Delivery,
+    pub(crate) handed_back: Option<String>,
+    /// True time at which a remote surface first said that it showed it.
+    pub(crate) shown_far: Option<u64>,
+    /// When its requester was lost, by true time and by the journal.
+    pub(crate) lost: Option<(u64, Stamp)>,
+    pub(crate) lost_position: Position,
+    pub(crate) late: Kept,
+    /// What the answer said that was used.
+    pub(crate) used: Option<OutcomeKind>,
+}
+
+/// An answer that a repeated call may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Nothing,
+    Recorded(LateAnswer),
+    Used(AskId),
+    Over,
+}
+
+impl File {
+    /// What the requester may be told.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match (&self.outcome, self.delivery) {
+            (
+                Some(outcome),
+                Delivery::Pending | Delivery::Handed | Delivery::Confirmed | Delivery::Expired,
+            ) => outcome.verdict(),
+            _ => Verdict::None,
+        }
+    }
+
+    /// The requester may still come back to it.
+    pub(crate) fn is_reattachable(&self) -> bool {
+        self.outcome.is_none() || self.delivery == Delivery::Pending
+    }
+
+    /// The decision that a repeated call may use.
+    pub(crate) fn kept(&self) -> Option<Decision> {
+        self.lost?;
+        match (&self.late, &self.outcome) {
+            (Kept::Recorded(answer), _) => Some(answer.decision),
+            (Kept::Nothing, Some(outcome)) => {
+                let hook = self.ask.requester.kind == RequesterKind::Hook && self.ask.lineage.call.is_none();
+                let mine = self.delivery == Delivery::Expired && outcome.cause == Cause::Person && !hook;
+                let once = |id: &String| {
+                    self.ask.options.iter().any(|o| o.id == *id && o.kind == ChoiceKind::AllowOnce)
+                };
+                match outcome.kind {
+                    OutcomeKind::Denied if mine => Some(Decision::Deny),
+                    OutcomeKind::Allowed if mine && outcome.option.as_ref().is_some_and(once) => {
+                        Some(Decision::Allow)
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A cancel or an end of a session, as it was committed.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub(crate) position: Position,
+    pub(crate) session: SessionKey,
+    pub(crate) subagent: Option<String>,
+    pub(crate) cancel: bool,
+}
+
+/// A session as it was committed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SessionFile {
+    pub(crate) parent: Option<SessionKey>,
+    /// Work id and parent of each subagent.
+    pub(crate) subagents: BTreeMap<String, Option<String>>,
+}
+
+pub(crate) struct Ledger {
+    reader: MemoryJournal,
+    pub(crate) last: Position,
+    pub(crate) versions: BTreeMap<StreamId, Version>,
+    pub(crate) ids: BTreeMap<Uuid, Position>,
+    pub(crate) files: BTreeMap<AskId, File>,
+    pub(crate) handles: BTreeSet<Handle>,
+    pub(crate) by_key: BTreeMap<(Hash256, String), Vec<AskId>>,
+    pub(crate) sessions: BTreeMap<SessionKey, SessionFile>,
+    pub(crate) ends: Vec<Ended>,
+}
+
+impl Ledger {
+    pub(crate) fn new(reader: MemoryJournal) -> Self {
+        Self {
+            reader,
+            last: 0,
+            versions: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            files: BTreeMap::new(),
+            handles: BTreeSet::new(),
+            by_key: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    pub(crate) fn feed(&self, after: Position) -> Vec<Positioned> {
+        self.reader.feed(after, usize::MAX).unwrap_or_default()
+    }
+
+    pub(crate) fn journal(&self) -> &MemoryJournal {
+        &self.reader
+    }
+
+    /// A session and everything that it descends from.
+    pub(crate) fn line(&self, key: &SessionKey) -> Vec<SessionKey> {
+        let mut line = vec![key.clone()];
+        while let Some(parent) = line.last().and_then(|k| self.sessions.get(k)).and_then(|s| s.parent.clone())
+        {
+            if line.contains(&parent) {
+                break;
+            }
+            line.push(parent);
+        }
+        line
+    }
+
+    /// This end reaches the ask: it is in the session's tree, and in the subagent's where one is named.
+    pub(crate) fn reaches(&self, end: &Ended, ask: &Ask) -> bool {
+        let Some(top) = &end.subagent else {
+            return self.line(&ask.lineage.session).contains(&end.session);
+        };
+        if ask.lineage.session != end.session {
+            return false;
+        }
+        let mut at = ask.lineage.work_id().map(str::to_owned);
+        for _ in 0..100 {
+            match at {
+                Some(id) if id == *top => return true,
+                Some(id) => {
+                    at =
+                        self.sessions.get(&end.session).and_then(|s| s.subagents.get(&id).cloned()).flatten();
+                }
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Takes a committed entry in; it was judged before.
+    pub(crate) fn fold(&mut self, entry: &Positioned, now: u64) {
+        self.last = entry.position;
+        self.versions.insert(entry.stream.clone(), entry.version);
+        self.ids.insert(entry.entry.id, entry.position);
+        match &entry.stream {
+            StreamId::Ask(id) => self.fold_ask(*id, entry, now),
+            StreamId::Session(key) => self.fold_session(key, entry),
+            StreamId::Surface(_) | StreamId::Daemon(_) => {}
+        }
+    }
+
+    fn fold_session(&mut self, key: &SessionKey, entry: &Positioned) {
+        let (position, session) = (entry.position, key.clone());
+        match &entry.entry.event {
+            Event::SessionStarted { session } => {
+                self.sessions.entry(key.clone()).or_default().parent = session.parent.clone();
+            }
+            Event::SubagentStarted { subagent, .. } => {
+                let known = self.sessions.entry(key.clone()).or_default();
+                known.subagents.insert(subagent.work_id.clone(), subagent.parent.clone());
+            }
+            Event::TurnCancelled { subagent } => {
+                self.ends.push(Ended { position, session, subagent: subagent.clone(), cancel: true });
+            }
+            Event::SessionEnded { why } => {
+                // A process that ended may be resumed; a person who left is not.
+                if why != "the agent process ended" {
+                    self.ends.push(Ended { position, session, subagent: None, cancel: false });
+                }
+            }
+            Event::SubagentEnded { work_id } => {
+                let subagent = Some(work_id.clone());
+                self.ends.push(Ended { position, session, subagent, cancel: false });
+            }
+            _ => {}
+        }
+    }
+
+    fn fold_ask(&mut self, id: AskId, entry: &Positioned, now: u64) {
+        if let Event::Asked { ask } = &entry.entry.event {
+            self.handles.insert(ask.handle.clone());
+            self.by_key.entry((ask.requester.token, ask.key.clone())).or_default().push(id);
+            self.files.insert(
+                id,
+                File {
+                    ask: ask.clone(),
+                    position: entry.position,
+                    asked_at: now,
+                    outcome: None,
+                    delivery: Delivery::None,
+                    handed_back: None,
+                    shown_far: None,
+                    lost: None,
+                    lost_position: 0,
+                    late: Kept::Nothing,
+                    used: None,
+                },
+            );
+            return;
+        }
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let at = entry.entry.at;
+        match &entry.entry.event {
+            Event::Settled { outcome } | Event::Withdrawn { outcome } => {
+                file.delivery =
+                    if outcome.verdict() == Verdict::None { Delivery::None } else { Delivery::Pending };
+                if outcome.cause == Cause::RequesterGone {
+                    file.lost = Some((now, at));
+                    file.lost_position = entry.position;
+                }
+                file.outcome = Some(outcome.clone());
+            }
+            Event::Shown { remote: true, .. } => {
+                file.shown_far.get_or_insert(now);
+            }
+            Event::HandedBack { at, .. } => file.handed_back = Some(at.clone()),
+            Event::Handed => file.delivery = Delivery::Handed,
+            Event::Confirmed => {
+                file.delivery = Delivery::Confirmed;
+                file.late = Kept::Over;
+            }
+            Event::Overtaken { .. } => {
+                file.delivery = Delivery::Overtaken;
+                file.late = Kept::Over;
+            }
+            Event::DeliveryRefused { .. } => file.delivery = Delivery::Refused,
+            Event::Voided { .. } => {
+                file.delivery = Delivery::Voided;
+                file.late = Kept::Over;
+            }
+            Event::DeliveryExpired { .. } => {
+                file.delivery = Delivery::Expired;
+                file.lost = Some((now, at));
+                file.lost_position = entry.position;
+            }
+            Event::LateRecorded { answer } => file.late = Kept::Recorded(answer.clone()),
+            Event::LateUsed { by } => {
+                file.used = file.kept().map(OutcomeKind::from);
+                file.late = Kept::Used(*by);
+            }
+            Event::LateRevoked { .. } => file.late = Kept::Over,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! What the daemon does around the shipped writer loop: it gathers commands, runs a batch, and only then tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use askd_core::command::Command;
+use askd_core::event::Scope;
+use askd_core::{AskId, LinkId, Now, Refusal, SurfaceId};
+use askd_journal::{Fault, Faults, Position};
+use askd_writer::{Point, Probe, Writer};
+
+use crate::dice::EntryIds;
+use crate::disk::{Disk, Met};
+use crate::flaw::Flaw;
+use crate::story::tell;
+use crate::transport::{Back, Conn, Mail, Sender};
+use crate::world::{Happening, World};
+
+/// A held connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) requester: usize,
+    /// When the newest message sent on it arrives.
+    pub(crate) front: u64,
+}
+
+/// One daemon, running or not.
+pub(crate) struct Daemon {
+    pub(crate) writer: Option<Writer<Disk>>,
+    /// Counts its processes.
+    pub(crate) life: u64,
+    inbox: Vec<Mail>,
+    batch_planned: bool,
+    tick_plan: u64,
+    pub(crate) links: BTreeMap<LinkId, Link>,
+    next_link: u64,
+    /// Held requests of each open ask.
+    pub(crate) waiters: BTreeMap<AskId, Vec<Conn>>,
+    /// How far surfaces were told.
+    pub(crate) followed: Position,
+    faults: Option<Faults>,
+    met: Arc<Met>,
+    bomb: Bomb,
+    /// True time of the last start or wake, while overdue defaults have to wait for remote surfaces.
+    pub(crate) woken: Option<u64>,
+    pub(crate) polled: BTreeSet<SurfaceId>,
+    /// The first start in the current boot.
+    pub(crate) first_of_boot: Option<Now>,
+    /// Scopes of attached surfaces before and after the newest batch.
+    pub(crate) reach: (Vec<Scope>, Vec<Scope>),
+    spins: u32,
+    /// It was told to stop.
+    stopping: bool,
+}
+
+impl Daemon {
+    pub(crate) fn new() -> Self {
+        Self {
+            writer: None,
+            life: 0,
+            inbox: Vec::new(),
+            batch_planned: false,
+            tick_plan: 0,
+            links: BTreeMap::new(),
+            next_link: 0,
+            waiters: BTreeMap::new(),
+            followed: 0,
+            faults: None,
+            met: Arc::new(Met::default()),
+            bomb: Bomb::default(),
+            woken: None,
+            polled: BTreeSet::new(),
+            first_of_boot: None,
+            reach: (Vec::new(), Vec::new()),
+            spins: 0,
+            stopping: false,
+        }
+    }
+}
+
+/// Ends the process at a chosen point of a batch.
+#[derive(Clone, Default)]
+struct Bomb(Arc<AtomicUsize>);
+
+impl Bomb {
+    fn arm(&self, point: Option<Point>) {
+        let index = point.and_then(|p| Point::ALL.iter().position(|q| *q == p)).map_or(0, |i| i + 1);
+        self.0.store(index, Ordering::Relaxed);
+    }
+}
+
+impl Probe for Bomb {
+    fn dies_at(&mut self, point: Point) -> bool {
+        let armed = self.0.load(Ordering::Relaxed);
+        let dies = Point::ALL.get(armed.wrapping_sub(1)) == Some(&point);
+        if dies {
+            self.0.store(0, Ordering::Relaxed);
+        }
+        dies
+    }
+}
+
+impl World {
+    pub(crate) fn start(&mut self, d: usize) {
+        if self.daemons[d].writer.is_some() {
+            return;
+        }
+        let journal = self.store.open();
+        let faults = journal.faults();
+        if self.chaos && self.dice.permille(self.plan.blind) {
+            faults.break_reads(1);
+        }
+        let ids = Box::new(EntryIds(self.dice.fork()));
+        let now = self.clock.stamp();
+        let daemon = &mut self.daemons[d];
+        let disk = Disk { inner: journal, met: daemon.met.clone(), flaw: self.flaw };
+        let settings = self.plan.settings.clone();
+        match Writer::open(disk, settings, ids, Box::new(daemon.bomb.clone()), now) {
+            Err(error) => {
+                tell!(self, None, "daemon {d} cannot start: {error}");
+                self.counts.add("start failed");
+                self.soon(1_000, Happening::Start { daemon: d });
+            }
+            Ok(writer) => {
+                *daemon = Daemon {
+                    writer: Some(writer),
+                    life: daemon.life + 1,
+                    followed: self.ledger.last,
+                    faults: Some(faults),
+                    met: daemon.met.clone(),
+                    bomb: daemon.bomb.clone(),
+                    first_of_boot: daemon.first_of_boot.filter(|first| first.boot == now.boot).or(Some(now)),
+                    ..Daemon::new()
+                };
+                let life = daemon.life;
+                if life > 1 {
+                    self.counts.add("restart");
+                }
+                tell!(self, None, "daemon {d} starts, life {life}");
+                self.check_loaded(d);
+                self.woke(d);
+                let after = self.dice.between(100, 3_000);
+                self.soon(after, Happening::LookForDead { daemon: d, life });
+                for surface in 0..self.surfaces.len() {
+                    if self.surfaces[surface].plan.daemon == d && self.surfaces[surface].wanted {
+                        let after = self.dice.span(10, 20_000);
+                        self.soon(after, Happening::Attach { surface });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first thing after a start or a wake.
+    pub(crate) fn woke(&mut self, d: usize) {
+        if self.daemons[d].writer.is_none() || self.flaw == Some(Flaw::ForgetsWake) {
+            // Without the command the ticks go on as if nothing had been.
+            self.daemons[d].woken = Some(self.clock.now);
+            self.plan_tick(d);
+            return;
+        }
+        self.daemons[d].woken = Some(self.clock.now);
+        self.daemons[d].polled.clear();
+        self.daemons[d].inbox.insert(0, Mail { command: Command::Woke, from: Sender::Shell });
+        self.plan_batch(d);
+    }
+
+    pub(crate) fn open_conn(&mut self, d: usize, requester: usize) -> Option<Conn> {
+        let now = self.clock.now;
+        let daemon = &mut self.daemons[d];
+        daemon.writer.as_ref()?;
+        daemon.next_link += 1;
+        let link = LinkId(daemon.next_link);
+        daemon.links.insert(link, Link { requester, front: now });
+        Some(Conn { daemon: d, life: daemon.life, link })
+    }
+
+    pub(crate) fn enqueue(&mut self, d: usize, mail: Mail) {
+        self.daemons[d].inbox.push(mail);
+        self.plan_batch(d);
+    }
+
+    fn plan_batch(&mut self, d: usize) {
+        if !self.daemons[d].batch_planned {
+            self.daemons[d].batch_planned = true;
+            let after = self.dice.between(0, 4);
+            self.soon(after, Happening::Batch { daemon: d, life: self.daemons[d].life });
+        }
+    }
+
+    pub(crate) fn tick(&mut self, d: usize, life: u64, plan: u64) {
+        if self.is_up(d, life) && self.daemons[d].tick_plan == plan {
+            self.enqueue(d, Mail { command: Command::Tick, from: Sender::Shell });
+        }
+    }
+
+    fn plan_tick(&mut self, d: usize) {
+        let now = self.clock.stamp();
+        let Some(writer) = &self.daemons[d].writer else { return };
+        let wanted = writer.poll_timeout(now);
+        self.daemons[d].tick_plan += 1;
+        if let Some((after, _)) = wanted {
+            let (life, plan) = (self.daemons[d].life, self.daemons[d].tick_plan);
+            self.soon(after, Happening::Tick { daemon: d, life, plan });
+        }
+    }
+
+    /// One batch of what has gathered, or of a part of it; answers first.
+    pub(crate) fn batch(&mut self, d: usize, life: u64) {
+        if !self.is_up(d, life) {
+            return;
+        }
+        self.daemons[d].batch_planned = false;
+        let mut group = std::mem::take(&mut self.daemons[d].inbox);
+        if group.is_empty() {
+            return;
+        }
+        if self.dice.percent(25) {
+            let most = self.dice.between(1, group.len() as u64);
+            let rest = group.split_off(usize::try_from(most).unwrap_or(1));
+            self.daemons[d].inbox = rest;
+            if !self.daemons[d].inbox.is_empty() {
+                self.plan_batch(d);
+            }
+        }
+        group.sort_by_key(|mail| !matches!(mail.command, Command::Answer(_)));
+        self.disturb(d);
+        let commands: Vec<Command> = group.iter().map(|mail| mail.command.clone()).collect();
+        for mail in &group {
+            tell!(self, mail.command.needs(), "daemon {d} handles {}", shown(&mail.command));
+        }
+        let now = self.clock.stamp();
+        self.reply_early(d, &group);
+        let before = self.reach(d);
+        let Some(writer) = self.daemons[d].writer.as_mut() else { return };
+        let result = writer.run(&commands, now);
+        self.daemons[d].reach = (before, self.reach(d));
+        let fresh = self.absorb(d);
+        match result {
+            Err(died) => {
+                self.counts.add(match died.0 {
+                    Point::Drained => "crash when drained",
+                    Point::Applied => "crash when applied",
+                    Point::Committed => "crash when committed",
+                    Point::Released => "crash when released",
+                });
+                tell!(self, None, "daemon {d} dies: {}", died.0.name());
+                self.crash(d, &group);
+            }
+            Ok(batched) => {
+                let stopped = commands.iter().any(|c| matches!(c, Command::Stopping));
+                if self.release(d, &group, batched, fresh) && self.daemons[d].writer.is_some() {
+                    if stopped {
+                        self.stopped(d);
+                    } else {
+                        self.watch_spins(d, &commands);
+                        self.plan_tick(d);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A flawed shell tells what it expects of the batch.
+    fn reply_early(&mut self, d: usize, group: &[Mail]) {
+        if self.flaw != Some(Flaw::RepliesEarly) {
+            return;
+        }
+        let now = self.clock.stamp();
+        for mail in group {
+            if let (Command::Answer(_), Some(writer)) = (&mail.command, &self.daemons[d].writer) {
+                let expected = writer.state().handle(&mail.command, now).reply;
+                self.soon(0, Happening::Back { to: mail.from, back: Back::Reply(expected) });
+            }
+        }
+    }
+
+    /// Faults of the disk and the end of the process, for the next batch.
+    fn disturb(&mut self, d: usize) {
+        if !self.chaos {
+            return;
+        }
+        let (plan, dice) = (&self.plan, &mut self.dice);
+        let daemon = &mut self.daemons[d];
+        let Some(faults) = &daemon.faults else { return };
+        let waiting = faults.waiting();
+        if waiting == 0 && dice.permille(plan.full) {
+            for _ in 0..dice.between(1, 3) {
+                faults.inject(match dice.below(3) {
+                    0 => Fault::Full,
+                    1 => Fault::ReadOnly,
+                    _ => Fault::Broken("no space left on device".to_owned()),
+                });
+            }
+            self.counts.add("journal full");
+        } else if waiting == 0 && dice.permille(plan.unknown) {
+            if dice.percent(50) {
+                faults.inject(Fault::UnknownWritten);
+                self.counts.add("unknown and written");
+            } else {
+                faults.inject(Fault::UnknownLost);
+                self.counts.add("unknown and lost");
+            }
+            if dice.permille(plan.blind) {
+                faults.break_reads(1);
+            }
+        }
+        if dice.permille(plan.blind) {
+            faults.break_reads(usize::try_from(dice.between(1, 3)).unwrap_or(1));
+            self.counts.add("reads broken");
+        }
+        if dice.permille(plan.crash) {
+            daemon.bomb.arm(Some(*dice.pick(&Point::ALL)));
+        }
+    }
+
+    /// What could not be recorded of the shell's own commands is tried again.
+    pub(crate) fn shell_reply(&mut self, d: usize, command: &Command, refused: Option<&Refusal>) {
+        let Some(Refusal::NotRecorded(_)) = refused else { return };
+        let life = self.daemons[d].life;
+        self.soon(1_000, Happening::Again { daemon: d, life, command: Box::new(command.clone()) });
+    }
+
+    /// A tick that is wanted at once, again and again, although it changes nothing.
+    fn watch_spins(&mut self, d: usize, commands: &[Command]) {
+        let now = self.clock.stamp();
+        let Some(writer) = &self.daemons[d].writer else { return };
+        let ticked = commands.iter().any(|c| matches!(c, Command::Tick));
+        let wanted = writer.poll_timeout(now);
+        let at_once = wanted.is_some_and(|(after, _)| after == 0);
+        let failing = self.daemons[d].faults.as_ref().is_some_and(|f| f.waiting() > 0);
+        let daemon = &mut self.daemons[d];
+        daemon.spins = if ticked && at_once && !failing { daemon.spins + 1 } else { 0 };
+        if daemon.spins > 20 {
+            self.broken(&[], format!("daemon {d} wants a tick at once for ever: {wanted:?}"));
+        }
+    }
+
+    /// The process is gone: what was not committed never was.
+    pub(crate) fn crash(&mut self, d: usize, in_hand: &[Mail]) {
+        if self.daemons[d].writer.take().is_none() {
+            return;
+        }
+        let life = self.daemons[d].life;
+        self.daemons[d].bomb.arm(None);
+        let inbox = std::mem::take(&mut self.daemons[d].inbox);
+        for mail in in_hand.iter().chain(&inbox) {
+            let after = self.dice.between(0, 50);
+            self.soon(after, Happening::Back { to: mail.from, back: Back::Lost });
+        }
+        let links = std::mem::take(&mut self.daemons[d].links);
+        for (link, held) in links {
+            let conn = Conn { daemon: d, life, link };
+            let after = self.dice.between(0, 50);
+            self.soon(after, Happening::ConnLost { requester: held.requester, conn });
+        }
+        self.daemons[d].waiters.clear();
+        for surface in &mut self.surfaces {
+            if surface.plan.daemon == d {
+                surface.attached = None;
+            }
+        }
+        let after = if self.chaos { self.dice.span(20, 60_000) } else { 100 };
+        self.soon(after, Happening::Start { daemon: d });
+    }
+
+    /// An orderly stop: those who are left hear that nobody has an opinion, or see the connection end.
+    pub(crate) fn stop(&mut self, d: usize) {
+        if self.daemons[d].writer.is_some() && !self.daemons[d].stopping {
+            self.daemons[d].stopping = true;
+            self.sent.stops += 1;
+            self.counts.add("orderly stop");
+            tell!(self, None, "daemon {d} is told to stop");
+            self.enqueue(d, Mail { command: Command::Stopping, from: Sender::Shell });
+        }
+    }
+
+    fn stopped(&mut self, d: usize) {
+        let waiting: Vec<Conn> = self.daemons[d].waiters.values().flatten().copied().collect();
+        for conn in waiting {
+            if self.dice.percent(50) {
+                self.tell_waiter(conn, crate::transport::Told::Released);
+            }
+        }
+        if let Some(writer) = self.daemons[d].writer.as_mut() {
+            // A head that stays behind is closed at the next start.
+            let _ = writer.flush();
+        }
+        self.absorb(d);
+        self.crash(d, &[]);
+    }
+
+    pub(crate) fn look_for_dead(&mut self, d: usize, life: u64) {
+        if !self.is_up(d, life) {
+            return;
+        }
+        let Some(writer) = &self.daemons[d].writer else { return };
+        for instance in writer.state().instances() {
+            if !self.agents.iter().any(|a| a.alive && a.instance == instance) {
+                tell!(self, None, "daemon {d} sees that {instance} is gone");
+                let command = Command::AgentGone { instance };
+                self.enqueue(d, Mail { command, from: Sender::Shell });
+            }
+        }
+    }
+
+    pub(crate) fn count_conflicts(&mut self) {
+        for daemon in &self.daemons {
+            for _ in 0..daemon.met.stream_conflicts.swap(0, Ordering::Relaxed) {
+                self.counts.add("conflict on a stream");
+            }
+            for _ in 0..daemon.met.claim_conflicts.swap(0, Ordering::Relaxed) {
+                self.counts.add("conflict on a claim");
+            }
+        }
+    }
+}
+
+/// A command in a few words.
+fn shown(command: &Command) -> String {
+    match command {
+        Command::Raise(raise) => {
+            format!("raise {} key {} {} {}", raise.id, raise.key, raise.session, raise.action.tool)
+        }
+        Command::Answer(answer) => format!(
+            "answer {:?} by {} ({:?}) digest {} refused {:?}",
+            answer.decision, answer.surface, answer.option, answer.digest, answer.refused
+        ),
+        Command::Observe(seen) => format!("observation of {}: {:?}", seen.session, seen.seen),
+        other => format!("{other:?}"),
+    }
+}
