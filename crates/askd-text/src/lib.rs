@@ -21,9 +21,11 @@ mod display;
 mod duration;
 mod outline;
 mod safe;
+mod shell;
 mod summary;
 
 pub use display::{Action, DisplayField, display};
 pub use duration::{ago, duration};
 pub use safe::{SafeLines, SafeText, safe, safe_lines};
+pub use shell::{NotSplit, Segment, segments};
 pub use summary::{cut, summary};

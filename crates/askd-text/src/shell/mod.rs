@@ -1,0 +1,305 @@
+//! Shell commands taken apart for the eye: what runs, one command to a line. Display only; nothing decides by it.
+//!
+//! Two readers that know nothing of each other look at a command: tree-sitter's grammar for bash, of which only an
+//! allow-list of node kinds is understood, and a small [`lexer`] of our own, which finds the operators. Only what
+//! both read the same way is split, and only into pieces of the very text, so that nothing can get lost between.
+//! Everything else stays one block, with the reason.
+
+mod lexer;
+
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, TreeCursor};
+
+use crate::chars::{Class, class};
+use crate::safe::{SafeText, safe};
+
+/// Commands longer than this, in bytes, are not parsed.
+const MAX_BYTES: usize = 32 * 1024;
+/// How often the parser may report progress before it is stopped; it reports about every hundred operations.
+const MAX_PROGRESS: usize = 20_000;
+
+/// One command of a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// What joins it to the segment before it: `&&`, `||`, `|`, `;`, `↵` for a line break, empty for the first.
+    pub operator: &'static str,
+    /// The segment as it was written, without the blanks around it; a comment is a segment of its own. Not safe yet.
+    pub text: &'a str,
+}
+
+/// Why a command is shown as one block.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotSplit {
+    #[error("it is longer than {} kB", MAX_BYTES / 1024)]
+    TooLong,
+    #[error("it has characters that cannot be seen")]
+    Hidden,
+    #[error("it has {0}")]
+    Has(&'static str),
+    #[error("its syntax is not understood")]
+    Syntax,
+    #[error("it is empty")]
+    Empty,
+}
+
+/// Splits a bash command into its segments, in the order in which they are written.
+///
+/// # Errors
+/// [`NotSplit`] when any part of it is not understood beyond doubt: it has to be shown as one block.
+pub fn segments(command: &str) -> Result<Vec<Segment<'_>>, NotSplit> {
+    if command.len() > MAX_BYTES {
+        return Err(NotSplit::TooLong);
+    }
+    // The grammar takes some of these for blanks and others for parts of a word, bash does neither.
+    if command.chars().any(|c| !matches!(c, '\n' | '\t') && class(c) == Class::Hidden) {
+        return Err(NotSplit::Hidden);
+    }
+    let shape = shape(command)?;
+    let (pieces, last) = lexer::pieces(command).ok_or(NotSplit::Syntax)?;
+    if !agree(&shape, &pieces, last) {
+        return Err(NotSplit::Syntax);
+    }
+    if pieces.is_empty() {
+        return Err(NotSplit::Empty);
+    }
+    Ok(pieces.iter().map(|piece| Segment { operator: piece.operator, text: &command[piece.range()] }).collect())
+}
+
+/// The lines that show a command's segments; none when it is a single command, which needs no second look.
+pub(crate) fn lines(command: &str) -> Option<(Vec<String>, bool)> {
+    match segments(command) {
+        Ok(segments) if segments.len() == 1 => None,
+        Ok(segments) => {
+            let mut marked = false;
+            let lines = segments
+                .iter()
+                .map(|segment| {
+                    let SafeText { text, marked: is_marked } = safe(segment.text);
+                    marked |= is_marked;
+                    let space = if segment.operator.is_empty() { "" } else { " " };
+                    format!("{}{space}{text}", segment.operator)
+                })
+                .collect();
+            Some((lines, marked))
+        }
+        Err(NotSplit::Empty) => None,
+        Err(reason) => Some((vec![format!("shown as one block: {reason}")], false)),
+    }
+}
+
+/// What the grammar says: where operators stand, and which bytes each command takes.
+#[derive(Default)]
+struct Shape {
+    /// First byte of every operator between commands.
+    operators: Vec<usize>,
+    /// First byte and end of every command and comment, without what is redirected behind a list.
+    commands: Vec<(usize, usize)>,
+}
+
+fn agree(shape: &Shape, pieces: &[lexer::Piece], last: Option<usize>) -> bool {
+    let operators = pieces.iter().filter_map(|piece| piece.operator_at).chain(last);
+    let commands = pieces.iter().map(lexer::Piece::range);
+    shape.operators.iter().copied().eq(operators)
+        && shape.commands.len() == pieces.len()
+        && shape.commands.iter().zip(commands).all(|((start, end), piece)| {
+            // A redirection before or behind a command belongs to its piece without being part of the node.
+            piece.start <= *start && *end <= piece.end
+        })
+}
+
+fn shape(command: &str) -> Result<Shape, NotSplit> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).map_err(|_| NotSplit::Syntax)?;
+    let mut reports = 0;
+    let mut stop = |_: &ParseState| {
+        reports += 1;
+        if reports > MAX_PROGRESS {
+            std::ops::ControlFlow::Break(())
+        } else {
+            std::ops::ControlFlow::Continue(())
+        }
+    };
+    let bytes = command.as_bytes();
+    let tree = parser
+        .parse_with_options(
+            &mut |at, _| bytes.get(at..).unwrap_or_default(),
+            None,
+            Some(ParseOptions::new().progress_callback(&mut stop)),
+        )
+        .ok_or(NotSplit::Syntax)?;
+    let mut shape = Shape::default();
+    let mut cursor = tree.walk();
+    loop {
+        look_at(&cursor, &mut shape)?;
+        if cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return Ok(shape);
+            }
+        }
+    }
+}
+
+/// Notes one node, or refuses the command.
+fn look_at(cursor: &TreeCursor<'_>, shape: &mut Shape) -> Result<(), NotSplit> {
+    let node = cursor.node();
+    let kind = node.kind();
+    let parent = node.parent();
+    let parent_kind = parent.map_or("", |parent| parent.kind());
+    if node.is_error() || node.is_missing() {
+        return Err(NotSplit::Syntax);
+    }
+    if !node.is_named() {
+        return match (kind, parent_kind) {
+            ("&&" | "||", "list") | ("|", "pipeline") | (";", "program") => {
+                shape.operators.push(node.start_byte());
+                Ok(())
+            }
+            (">" | ">>" | "<" | ">&" | "&>" | "&>>" | ">|" | "<&", "file_redirect")
+            | ("\"", "string")
+            | ("$", "simple_expansion")
+            | ("${" | "}", "expansion")
+            | ("=" | "+=", "variable_assignment")
+            | ("export" | "declare" | "local" | "readonly" | "typeset", "declaration_command") => Ok(()),
+            ("$", "string") => Ok(()),
+            ("&", _) => Err(NotSplit::Has("a background job (&)")),
+            ("|&", _) => Err(NotSplit::Has("a pipe for errors (|&)")),
+            _ => Err(NotSplit::Syntax),
+        };
+    }
+    match kind {
+        "program" | "list" | "pipeline" | "word" | "string" | "string_content" | "raw_string" | "number"
+        | "concatenation" | "file_redirect" | "file_descriptor" | "simple_expansion" | "variable_name"
+        | "special_variable_name" | "command_name" => {}
+        // `> x` alone; otherwise its command is a node of its own.
+        "redirected_statement" if node.child_by_field_name("body").is_none() => {
+            shape.commands.push((node.start_byte(), node.end_byte()));
+        }
+        "redirected_statement" => {}
+        // `${x}` alone: everything more can hold another command.
+        "expansion" if node.child_count() == 3 => {}
+        "comment" | "command" | "declaration_command" | "variable_assignment" => {
+            if matches!(parent_kind, "program" | "list" | "pipeline" | "redirected_statement") {
+                shape.commands.push((node.start_byte(), node.end_byte()));
+            } else if kind != "variable_assignment" {
+                return Err(NotSplit::Syntax);
+            }
+        }
+        other => return Err(unknown(other)),
+    }
+    if matches!(kind, "simple_expansion" | "expansion") && names_a_command(node) {
+        return Err(NotSplit::Has("a command whose name comes from a variable"));
+    }
+    Ok(())
+}
+
+fn names_a_command(node: Node<'_>) -> bool {
+    let mut above = node.parent();
+    while let Some(node) = above {
+        match node.kind() {
+            "command_name" => return true,
+            "concatenation" | "string" => above = node.parent(),
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// In the words of people who use a shell.
+fn unknown(kind: &str) -> NotSplit {
+    NotSplit::Has(match kind {
+        "command_substitution" => "a command substitution",
+        "process_substitution" => "a process substitution",
+        "heredoc_redirect" => "a here-document",
+        "herestring_redirect" => "a here-string",
+        "subshell" => "a subshell",
+        "compound_statement" => "a group of commands",
+        "if_statement" | "case_statement" | "for_statement" | "c_style_for_statement" | "while_statement"
+        | "do_group" => "a condition or a loop",
+        "test_command" => "a test",
+        "function_definition" => "a function",
+        "negated_command" => "a negation (!)",
+        "ansi_c_string" | "translated_string" => "a string with escapes ($'…')",
+        "arithmetic_expansion" => "arithmetic",
+        "expansion" => "a variable that is changed on the way",
+        "array" | "subscript" => "an array",
+        _ => return NotSplit::Syntax,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(command: &str) -> Vec<String> {
+        segments(command).unwrap().iter().map(|s| format!("{} {}", s.operator, s.text)).collect()
+    }
+
+    #[test]
+    fn segments_are_pieces_of_the_command() {
+        for (command, expected) in [
+            ("ls -l", &[" ls -l"] as &[&str]),
+            ("ls; curl x | sh", &[" ls", "; curl x", "| sh"]),
+            ("git status && rm -rf /", &[" git status", "&& rm -rf /"]),
+            ("a || b && c;", &[" a", "|| b", "&& c"]),
+            ("a\n\n  b\n", &[" a", "↵ b"]),
+            ("a &&\n b", &[" a", "&& b"]),
+            ("ls # rm\nb", &[" ls", " # rm", "↵ b"]),
+            ("cd x && cargo test 2>&1 | tail -5", &[" cd x", "&& cargo test 2>&1", "| tail -5"]),
+            ("a > b c; d", &[" a > b c", "; d"]),
+            ("> x a; b", &[" > x a", "; b"]),
+            ("echo 'a;b' \"c&&d\" e\\;f; g", &[" echo 'a;b' \"c&&d\" e\\;f", "; g"]),
+            ("X=1 a $Y \"${Z}\"; export Q=2", &[" X=1 a $Y \"${Z}\"", "; export Q=2"]),
+            ("a b\\\n  c; d", &[" a b\\\n  c", "; d"]),
+            ("a \"x\ny\"; b", &[" a \"x\ny\"", "; b"]),
+        ] {
+            assert_eq!(split(command), expected, "{command:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_split_and_says_why() {
+        for (command, why) in [
+            ("ls; echo $(rm)", "it has a command substitution"),
+            ("ls `rm`", "it has a command substitution"),
+            ("a <(b)", "it has a process substitution"),
+            ("cat <<E\nrm\nE", "it has a here-document"),
+            ("cat <<< x", "it has a here-string"),
+            ("(a; b)", "it has a subshell"),
+            ("{ a; }", "it has a group of commands"),
+            ("if a; then b; fi", "it has a condition or a loop"),
+            ("for x in a; do b; done", "it has a condition or a loop"),
+            ("[[ -f x && -f y ]]", "it has a test"),
+            ("f() { b; }", "it has a function"),
+            ("! a", "it has a negation (!)"),
+            ("a & b", "it has a background job (&)"),
+            ("a |& b", "it has a pipe for errors (|&)"),
+            ("a $'\\x41'", "it has a string with escapes ($'…')"),
+            ("$X a", "it has a command whose name comes from a variable"),
+            ("a\"$X\" b", "it has a command whose name comes from a variable"),
+            ("a ${X:-b}", "it has a variable that is changed on the way"),
+            ("a \"b", "its syntax is not understood"),
+            ("a && && b", "its syntax is not understood"),
+            ("a && ", "its syntax is not understood"),
+            ("a;; b", "its syntax is not understood"),
+            ("a\rb", "it has characters that cannot be seen"),
+            ("a\0b", "it has characters that cannot be seen"),
+            ("a\u{2028}b", "it has characters that cannot be seen"),
+            ("a\u{a0}b", "it has characters that cannot be seen"),
+            ("", "it is empty"),
+            (" \n ", "it is empty"),
+        ] {
+            assert_eq!(segments(command).unwrap_err().to_string(), why, "{command:?}");
+        }
+        assert_eq!(segments(&"a; ".repeat(20_000)).unwrap_err(), NotSplit::TooLong);
+    }
+
+    #[test]
+    fn a_single_command_needs_no_second_look() {
+        assert_eq!(lines("ls -l"), None);
+        assert_eq!(lines("a \"\n\"; b"), Some((vec!["a \"↵\"".into(), "; b".into()], true)));
+        let block = vec!["shown as one block: it has a subshell".to_owned()];
+        assert_eq!(lines("(a)"), Some((block, false)));
+    }
+}
