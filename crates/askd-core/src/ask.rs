@@ -182,11 +182,26 @@ pub struct Policy {
     /// A timed deny also stops the turn.
     #[serde(default)]
     pub deny_stops: bool,
+    /// What it means that a remote surface shows the ask and nobody answers there; `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_silence: Option<RemoteSilence>,
+}
+
+/// A silence on a remote surface, counted from the moment in which the ask was shown there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteSilence {
+    pub after_ms: u64,
+    pub answer: Decision,
 }
 
 impl Policy {
     /// No deadline: waits for a person.
-    pub const WAIT: Self = Self { deadline_ms: None, at_deadline: AtDeadline::HandBack, deny_stops: false };
+    pub const WAIT: Self = Self {
+        deadline_ms: None,
+        at_deadline: AtDeadline::HandBack,
+        deny_stops: false,
+        remote_silence: None,
+    };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

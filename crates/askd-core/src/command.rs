@@ -5,8 +5,10 @@ use serde_json::{Map, Value};
 use crate::ask::{Action, Attendance, Choice, Class, Decision, OwnPrompt, Place, RequesterKind, Subagent};
 use crate::digest::Digest;
 use crate::event::{CallInfo, SpawnSeen, SurfaceInfo};
+use crate::gate::Repeated;
 use crate::id::{AskId, Instance, LinkId, SessionKey, SurfaceId, TokenHash};
 use crate::outcome::Cause;
+use crate::overrides::Overrides;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -53,6 +55,7 @@ pub enum Command {
     Shown {
         ask: AskId,
         surface: String,
+        remote: bool,
     },
     SurfaceFailed {
         ask: AskId,
@@ -80,6 +83,13 @@ pub enum Command {
     DropLoosening {
         key: String,
         value: String,
+    },
+    /// A person changes settings for asks made from now on.
+    SetOverrides {
+        /// Any session of the tree; `None`: every session until the daemon stops.
+        session: Option<SessionKey>,
+        overrides: Overrides,
+        by: String,
     },
     /// Keep a remote surface's own state.
     KeepSurfaceState {
@@ -116,6 +126,7 @@ impl Command {
             | Self::AgentGone { .. }
             | Self::AcceptLoosening { .. }
             | Self::DropLoosening { .. }
+            | Self::SetOverrides { .. }
             | Self::KeepSurfaceState { .. }
             | Self::Stopping
             | Self::Woke
@@ -203,12 +214,18 @@ pub enum Seen {
     CallStarted {
         call: String,
         info: CallInfo,
+        /// The assistant message that it belongs to, where the adapter sees it.
+        batch: Option<String>,
+        /// The user prompt that is worked on.
+        turn: Option<String>,
         spawn: Option<SpawnSeen>,
     },
     /// The call ran and ended, well or not. A call that was rejected did not run: that is `OwnPromptAnswered`.
     CallEnded {
         call: String,
         ok: bool,
+        /// Work id of the thread that it ran in.
+        subagent: Option<String>,
     },
     /// A cancel, of the whole session tree or of one subagent and its children.
     TurnCancelled {
@@ -236,4 +253,6 @@ pub enum Reply {
     Settled(AskId),
     /// The command changed the ask, or had changed it before.
     Done,
+    /// The call that was announced repeats the batches before it: a safety ask is to be raised before it runs.
+    Loop(Repeated),
 }

@@ -34,6 +34,9 @@ pub enum Event {
     },
     Shown {
         surface: String,
+        /// A silence there may mean something.
+        #[serde(default)]
+        remote: bool,
     },
     SurfaceFailed {
         surface: String,
@@ -101,6 +104,11 @@ pub enum Event {
     SubagentEnded {
         work_id: String,
     },
+    /// A person changed the settings for this session's tree; gone when it ends.
+    OverridesSet {
+        overrides: crate::overrides::Overrides,
+        by: String,
+    },
     /// A cancel: undelivered allows of the tree are void from here on.
     TurnCancelled {
         #[serde(default)]
@@ -156,6 +164,7 @@ impl Event {
             Self::SessionEnded { .. } => "session_ended",
             Self::SubagentStarted { .. } => "subagent_started",
             Self::SubagentEnded { .. } => "subagent_ended",
+            Self::OverridesSet { .. } => "overrides_set",
             Self::TurnCancelled { .. } => "turn_cancelled",
             Self::DaemonStarted { .. } => "daemon_started",
             Self::LooseningAccepted { .. } => "loosening_accepted",
@@ -213,10 +222,13 @@ pub enum Note {
         session: SessionKey,
         call: String,
         info: CallInfo,
+        batch: Option<String>,
+        turn: Option<String>,
     },
     CallEnded {
         session: SessionKey,
         call: String,
+        subagent: Option<String>,
     },
     SpawnSeen {
         session: SessionKey,
@@ -225,6 +237,15 @@ pub enum Note {
     SpawnUsed {
         session: SessionKey,
         call: String,
+    },
+    /// A thread begins anew as far as repetitions are concerned.
+    GateReset {
+        session: SessionKey,
+        subagent: Option<String>,
+    },
+    /// Settings for every session until the daemon stops.
+    OverridesSet {
+        overrides: crate::overrides::Overrides,
     },
     /// Nothing more will be seen of the calls of these asks.
     TurnOver {

@@ -20,6 +20,8 @@ pub struct Gate {
     /// How many batches in a row were equal to `last`.
     repeats: u32,
     since: Option<Stamp>,
+    /// The user prompt that is worked on, where the adapter tells.
+    turn: Option<String>,
     current: Current,
 }
 
@@ -33,6 +35,15 @@ struct Current {
     too_large: bool,
 }
 
+/// Where a call belongs, as far as the adapter sees it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallPlace<'a> {
+    /// The assistant message that made it.
+    pub batch: Option<&'a str>,
+    /// The user prompt that is worked on; another one starts the count anew.
+    pub turn: Option<&'a str>,
+}
+
 /// The third equal batch is about to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeated {
@@ -44,7 +55,14 @@ pub struct Repeated {
 
 impl Gate {
     /// A call is about to run. `Some`: its batch is now equal to the two before it, ask before it runs.
-    pub fn call_started(&mut self, call: Digest, batch: Option<&str>, now: Stamp) -> Option<Repeated> {
+    pub fn call_started(&mut self, call: Digest, place: CallPlace<'_>, now: Stamp) -> Option<Repeated> {
+        let CallPlace { batch, turn } = place;
+        if let (Some(turn), Some(before)) = (turn, &self.turn)
+            && turn != before
+        {
+            self.reset();
+        }
+        self.turn = turn.map(str::to_owned).or_else(|| self.turn.take());
         let begins = match (batch, &self.current.name) {
             (Some(name), Some(current)) => name != current,
             (Some(_), None) | (None, Some(_)) => true,
@@ -104,12 +122,18 @@ mod tests {
         Digest::of(name, Some("{}"), None, "")
     }
 
+    fn of(batch: &str) -> CallPlace<'_> {
+        CallPlace { batch: Some(batch), turn: None }
+    }
+
     /// Runs batches of calls one after the other, each call starting before any of its batch ends.
     fn run(gate: &mut Gate, batches: &[&[&str]]) -> Vec<bool> {
         let mut tripped = Vec::new();
         for batch in batches {
-            let hits: Vec<_> =
-                batch.iter().map(|c| gate.call_started(call(c), None, at(1)).is_some()).collect();
+            let hits: Vec<_> = batch
+                .iter()
+                .map(|c| gate.call_started(call(c), CallPlace::default(), at(1)).is_some())
+                .collect();
             batch.iter().for_each(|_| gate.call_ended());
             tripped.push(hits.contains(&true));
         }
@@ -131,10 +155,10 @@ mod tests {
         let mut gate = Gate::default();
         // Run one after the other by the agent, but of one message.
         for n in 0..3 {
-            assert_eq!(gate.call_started(call("a"), Some("m1"), at(n)), None);
+            assert_eq!(gate.call_started(call("a"), of("m1"), at(n)), None);
             gate.call_ended();
         }
-        assert_eq!(gate.call_started(call("a"), Some("m2"), at(9)), None);
+        assert_eq!(gate.call_started(call("a"), of("m2"), at(9)), None);
     }
 
     #[test]
@@ -152,14 +176,24 @@ mod tests {
     fn t8_a_repetition_that_goes_on_trips_again_and_says_since_when() {
         let mut gate = Gate::default();
         for n in 1..=2 {
-            assert_eq!(gate.call_started(call("a"), None, at(n * 100)), None);
+            assert_eq!(gate.call_started(call("a"), CallPlace::default(), at(n * 100)), None);
             gate.call_ended();
         }
-        let third = gate.call_started(call("a"), None, at(300));
+        let third = gate.call_started(call("a"), CallPlace::default(), at(300));
         assert_eq!(third, Some(Repeated { times: 3, since: at(100) }));
         gate.call_ended();
-        let fourth = gate.call_started(call("a"), None, at(400));
+        let fourth = gate.call_started(call("a"), CallPlace::default(), at(400));
         assert_eq!(fourth, Some(Repeated { times: 4, since: at(100) }));
+    }
+
+    #[test]
+    fn t8_another_user_prompt_starts_anew() {
+        let mut gate = Gate::default();
+        for (turn, trips) in [("p1", false), ("p1", false), ("p2", false), ("p2", false), ("p2", true)] {
+            let place = CallPlace { batch: None, turn: Some(turn) };
+            assert_eq!(gate.call_started(call("a"), place, at(1)).is_some(), trips, "{turn}");
+            gate.call_ended();
+        }
     }
 
     #[test]

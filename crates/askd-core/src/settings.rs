@@ -8,6 +8,15 @@ pub struct Settings {
     pub background_default: Decision,
     pub safety_timeout_ms: u64,
     pub safety_default: Decision,
+    /// A timed deny of a background ask also stops the turn.
+    pub background_deny_stops: bool,
+    /// Most open background tool asks of a root session behind the one in front; 0: no cap.
+    pub queue_cap: u32,
+    /// A foreground ask settles with `remote_action` this long after a remote surface showed it; 0: never.
+    pub remote_timeout_ms: u64,
+    pub remote_action: Decision,
+    /// Every tool ask is allowed, no safety ask ever.
+    pub skip: bool,
     /// A late answer settles a repeated call within this span of the loss, in milliseconds.
     pub late_answer_ms: u64,
     /// The person set the background timeout themselves, so that an agent with a prompt of its own gets the answer too.
@@ -34,6 +43,11 @@ impl Default for Settings {
             background_default: Decision::Deny,
             safety_timeout_ms: 360_000,
             safety_default: Decision::Deny,
+            background_deny_stops: false,
+            queue_cap: 5,
+            remote_timeout_ms: 0,
+            remote_action: Decision::Deny,
+            skip: false,
             late_answer_ms: 60_000,
             background_timeout_is_set: false,
             safety_timeout_is_set: false,

@@ -139,7 +139,7 @@ fn seen(from: wire::Observation, cwd: Option<&str>) -> Result<Seen, String> {
             Seen::SubagentStarted { work_id, kind, name, parent, call }
         }
         O::SubagentEnded { work_id } => Seen::SubagentEnded { work_id },
-        O::CallStarted { call, tool, input_digest, input_json, batch: _, subagent, turn: _, spawn } => {
+        O::CallStarted { call, tool, input_digest, input_json, batch, subagent, turn, spawn } => {
             let digest = match (input_digest, &input_json) {
                 (Some(digest), _) => digest
                     .parse()
@@ -162,9 +162,9 @@ fn seen(from: wire::Observation, cwd: Option<&str>) -> Result<Seen, String> {
                 kind: s.kind,
                 background: s.background,
             });
-            Seen::CallStarted { call, info: CallInfo { subagent, tool, digest }, spawn }
+            Seen::CallStarted { call, info: CallInfo { subagent, tool, digest }, batch, turn, spawn }
         }
-        O::CallEnded { call, ok, subagent: _ } => Seen::CallEnded { call, ok },
+        O::CallEnded { call, ok, subagent } => Seen::CallEnded { call, ok, subagent },
         O::TurnCancelled { subagent } => Seen::TurnCancelled { subagent },
         O::TurnEnded { subagent } => Seen::TurnEnded { subagent },
         O::OwnPromptAnswered { call, allowed } => Seen::OwnPromptAnswered { call, allowed },

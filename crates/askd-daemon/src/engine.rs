@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use askd_core::command::{Command, Reply};
 use askd_core::id::StreamId;
 use askd_core::state::{AskState, Session};
-use askd_core::{AskId, Event, Instance, Refusal, SessionKey, Settings, SurfaceId};
+use askd_core::{AskId, Event, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId};
 use askd_journal::{Journal, Position};
 use askd_writer::Writer;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -48,6 +48,14 @@ pub(crate) struct Counts {
     pub(crate) surfaces: u32,
 }
 
+/// Settings for asks made now, and what a person changed over the config: for every session, for this one's tree.
+#[derive(Debug)]
+pub(crate) struct Permissions {
+    pub(crate) settings: Settings,
+    pub(crate) everywhere: Overrides,
+    pub(crate) session: Overrides,
+}
+
 enum Message {
     Do {
         command: Command,
@@ -76,6 +84,10 @@ enum Message {
     },
     Loosenings {
         reply: oneshot::Sender<BTreeSet<(String, String)>>,
+    },
+    Permissions {
+        session: Option<SessionKey>,
+        reply: oneshot::Sender<Permissions>,
     },
     Settings(Box<Settings>),
     Prune {
@@ -166,6 +178,10 @@ impl Engine {
 
     pub(crate) async fn loosenings(&self) -> BTreeSet<(String, String)> {
         self.call(|reply| Message::Loosenings { reply }).await.unwrap_or_default()
+    }
+
+    pub(crate) async fn permissions(&self, session: Option<SessionKey>) -> Option<Permissions> {
+        self.call(|reply| Message::Permissions { session, reply }).await
     }
 
     pub(crate) fn set_settings(&self, settings: Settings) {
@@ -315,6 +331,26 @@ impl<J: Journal> Desk<J> {
             }
             Message::Instances { reply } => drop(reply.send(self.writer.state().instances())),
             Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
+            Message::Permissions { session, reply } => {
+                let state = self.writer.state();
+                let everywhere = state.overrides().clone();
+                let permissions = match session {
+                    Some(key) => Permissions {
+                        settings: state.settings_for(&key),
+                        session: state
+                            .session(&state.root_of(&key))
+                            .map(|s| s.overrides.clone())
+                            .unwrap_or_default(),
+                        everywhere,
+                    },
+                    None => Permissions {
+                        settings: everywhere.over(&state.settings),
+                        session: Overrides::default(),
+                        everywhere,
+                    },
+                };
+                let _ = reply.send(permissions);
+            }
             Message::Settings(settings) => self.writer.set_settings(*settings),
             Message::Prune { closed_before_wall_ms } => self.prune(closed_before_wall_ms),
             Message::Leave { .. } => {}
@@ -428,7 +464,7 @@ pub(crate) fn is_over(shot: &Shot) -> bool {
 fn about(command: &Command, reply: &Result<Reply, Refusal>) -> Option<AskId> {
     match reply {
         Ok(Reply::Raised(id) | Reply::Reattached(id) | Reply::Settled(id)) => Some(*id),
-        Ok(Reply::Done) | Err(_) => match command {
+        Ok(Reply::Done | Reply::Loop(_)) | Err(_) => match command {
             Command::Raise(_) => None,
             other => other.needs(),
         },

@@ -15,6 +15,7 @@ mod history;
 mod http;
 mod log_text;
 mod peer;
+mod permissions;
 mod publish;
 mod server;
 mod settings;

@@ -15,7 +15,7 @@ pub(crate) fn text(event: &Event) -> String {
             // The summary is safe already; marking it again would mark its marks.
             return askd_text::summary(&text_action(&ask.action), ACTION_COLUMNS);
         }
-        Event::Shown { surface } => format!("shown in {surface}"),
+        Event::Shown { surface, .. } => format!("shown in {surface}"),
         Event::SurfaceFailed { surface, reason } => format!("could not be shown in {surface}: {reason}"),
         Event::Settled { outcome } | Event::Withdrawn { outcome } => match &outcome.message {
             Some(words) if !words.is_empty() && !outcome.cause.is_withdrawal() => {
@@ -57,6 +57,9 @@ pub(crate) fn text(event: &Event) -> String {
         Event::DaemonStarted { version } => format!("askd {version} started"),
         Event::LooseningAccepted { key, value, by } => format!("{key} = {value} accepted by {by}"),
         Event::LooseningDropped { key, value } => format!("{key} = {value} is no longer asked for"),
+        Event::OverridesSet { overrides, by } => {
+            format!("{by} set for this session: {}", crate::permissions::overrides_text(overrides))
+        }
         Event::SurfaceState { .. } => "surface state".to_owned(),
     };
     askd_text::safe(&line).text

@@ -2,7 +2,7 @@
 
 use askd_core::ask::{AtDeadline, Attendance, Class};
 use askd_core::state::{AskState, Late, Link};
-use askd_core::{Decision, Delivery, Outcome, OutcomeKind, SessionKey, Verdict, ask};
+use askd_core::{Decision, Delivery, Now, Outcome, OutcomeKind, SessionKey, Stamp, Verdict, ask};
 use askd_wire as wire;
 use serde_json::value::RawValue;
 
@@ -19,7 +19,7 @@ impl Shot {
     pub(crate) fn view(&self) -> wire::Ask {
         let Self { ask: state, root } = self;
         let ask = &state.ask;
-        let policy = &ask.policy;
+        let silence = self.silence();
         let open = state.is_open() && !state.is_handed_back();
         wire::Ask {
             id: ask.id.to_string(),
@@ -39,17 +39,37 @@ impl Shot {
             lineage: lineage(state, root),
             options: ask.options.iter().map(choice).collect(),
             asked_at: rfc3339(ask.asked_at.wall_ms),
-            deadline: policy.deadline_ms.map(|ms| rfc3339(ask.asked_at.wall_plus(ms))),
-            default: match (policy.deadline_ms, policy.at_deadline) {
-                (Some(_), AtDeadline::Answer(decision)) => Some(decision_view(decision)),
-                _ => None,
-            },
+            deadline: silence.map(|(since, ms, _)| rfc3339(since.wall_plus(ms))),
+            default: silence.and_then(|(.., answer)| answer).map(decision_view),
             gives_up_at: ask.gives_up_ms.filter(|_| open).map(|ms| rfc3339(ask.asked_at.wall_plus(ms))),
             requester: requester(state),
             outcome: state.outcome.as_ref().map(|o| outcome(o, state)),
             delivery: delivery(state.delivery),
             late: late(state),
         }
+    }
+}
+
+impl Shot {
+    /// When and with what the ask settles by itself, if nobody answers: the timed answer, or a remote silence.
+    fn silence(&self) -> Option<(Stamp, u64, Option<Decision>)> {
+        let policy = &self.ask.ask.policy;
+        let timed = policy.deadline_ms.map(|ms| {
+            let answer = match policy.at_deadline {
+                AtDeadline::Answer(decision) => Some(decision),
+                AtDeadline::HandBack => None,
+            };
+            (self.ask.ask.asked_at, ms, answer)
+        });
+        timed.or_else(|| {
+            let silence = policy.remote_silence?;
+            Some((self.ask.remote_shown_at?, silence.after_ms, Some(silence.answer)))
+        })
+    }
+
+    /// Milliseconds until then.
+    pub(crate) fn countdown_ms(&self, now: Now) -> Option<u64> {
+        self.silence().map(|(since, ms, _)| ms.saturating_sub(since.elapsed(now)))
     }
 }
 

@@ -8,6 +8,7 @@ mod answer;
 mod ask;
 mod daemon;
 mod observe;
+mod permissions;
 mod problem;
 mod raise;
 mod stream;
@@ -18,7 +19,8 @@ pub use ask::{
     Lineage, Outcome, OutcomeKind, Place, Requester, Subagent, Verdict,
 };
 pub use daemon::{DaemonFile, Health, LogEntry, Loosening, SessionView, VERSION};
-pub use observe::{Observation, ObservationBatch, Spawn};
+pub use observe::{LoopSeen, Observation, ObservationBatch, Spawn};
+pub use permissions::{PermissionsChange, PermissionsCommand, PermissionsText, PermissionsView, TimedPolicy};
 pub use problem::{Code, Problem};
 pub use raise::{Instance, OwnPrompt, RaiseAsk, Raised, RequesterKind, WithdrawAsk};
 pub use stream::{RegisterSurface, Registered, Scope, StreamEvent, SurfaceKind, SurfaceReport};

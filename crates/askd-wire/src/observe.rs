@@ -87,6 +87,18 @@ pub enum Observation {
     },
 }
 
+/// Reply to `POST /v1/observations` when a call that was announced makes its thread repeat itself: 200 with this body
+/// instead of 204. Before the call runs a safety ask named `doom_loop` is to be raised.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LoopSeen {
+    /// The repeated call.
+    pub call: String,
+    /// How often its batch was made in a row, this time included.
+    pub times: u32,
+    /// When the first of them began.
+    pub since: String,
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Spawn {
     #[serde(default)]

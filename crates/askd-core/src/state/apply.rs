@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::ask::Ask;
+use crate::ask::{Ask, Class};
 use crate::event::{Change, Event, Note, Record};
+use crate::gate::CallPlace;
 use crate::id::{AskId, LinkId, StreamId};
-use crate::outcome::{Cause, Delivery, Outcome};
+use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind};
 use crate::time::{Now, Stamp};
 
 use super::session::{Child, Session};
@@ -53,6 +54,11 @@ impl State {
                         );
                     }
                 }
+                Event::OverridesSet { overrides, .. } => {
+                    if let Some(session) = self.sessions.get_mut(key) {
+                        session.overrides.merge(overrides);
+                    }
+                }
                 Event::SubagentEnded { work_id } => {
                     if let Some(child) = self.sessions.get_mut(key).and_then(|s| s.subagents.get_mut(work_id))
                     {
@@ -88,12 +94,27 @@ impl State {
         match event {
             Event::Settled { outcome } | Event::Withdrawn { outcome } if state.outcome.is_none() => {
                 settle(state, outcome.clone());
-                let key = state.session().clone();
+                let (key, thread) = (state.session().clone(), state.ask.lineage.work_id().map(str::to_owned));
+                let class = state.ask.class;
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.waiting = session.waiting.saturating_sub(1);
+                    match (class, outcome.kind) {
+                        // A person, or a default that a person accepted, said that it may go on.
+                        (Class::Safety, OutcomeKind::Allowed) => drop(session.gates.remove(&thread)),
+                        // A call that is refused is not seen to end.
+                        (Class::Tool, OutcomeKind::Denied) => {
+                            if let Some(gate) = session.gates.get_mut(&thread) {
+                                gate.call_ended();
+                            }
+                        }
+                        _ => {}
+                    }
                 }
             }
-            Event::Shown { surface } if !state.shown.contains(surface) => {
+            Event::Shown { surface, remote } if !state.shown.contains(surface) => {
+                if *remote {
+                    state.remote_shown_at.get_or_insert(at);
+                }
                 state.shown.push(surface.clone());
             }
             Event::LateRecorded { answer } => state.late = Late::Recorded(answer.clone()),
@@ -156,6 +177,7 @@ impl State {
             delivery: Delivery::None,
             lost_at: None,
             late: Late::None,
+            remote_shown_at: None,
             shown: Vec::new(),
             turn_over: false,
             recalled: false,
@@ -180,16 +202,28 @@ impl State {
                     self.touched.insert(id);
                 }
             }
-            Note::CallStarted { session, call, info } => {
-                if let Some(session) = self.sessions.get_mut(session) {
-                    session.remember_call(call, info.clone());
+            Note::CallStarted { session, call, info, batch, turn } => {
+                if let Some(session) = self.sessions.get_mut(session)
+                    && session.remember_call(call, info.clone())
+                {
+                    let place = CallPlace { batch: batch.as_deref(), turn: turn.as_deref() };
+                    session.gate(info.subagent.as_ref()).call_started(info.digest, place, now);
                 }
             }
-            Note::CallEnded { session, call } => {
+            Note::CallEnded { session, call, subagent } => {
                 if let Some(session) = self.sessions.get_mut(session) {
                     session.forget_call(call);
+                    if let Some(gate) = session.gates.get_mut(subagent) {
+                        gate.call_ended();
+                    }
                 }
             }
+            Note::GateReset { session, subagent } => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.gates.remove(subagent);
+                }
+            }
+            Note::OverridesSet { overrides } => self.overrides.merge(overrides),
             Note::SpawnSeen { session, spawn } => {
                 if let Some(session) = self.sessions.get_mut(session) {
                     session.remember_spawn(spawn.clone());

@@ -34,9 +34,12 @@ impl State {
                 })])
             }
             Command::DetachSurface { surface } => self.detach_surface(surface, now),
-            Command::Shown { ask, surface } => self.on_open(
+            Command::Shown { ask, surface, remote } => self.on_open(
                 *ask,
-                |ask| (!ask.shown.contains(surface)).then(|| Event::Shown { surface: surface.clone() }),
+                |ask| {
+                    (!ask.shown.contains(surface))
+                        .then(|| Event::Shown { surface: surface.clone(), remote: *remote })
+                },
                 now,
             ),
             Command::SurfaceFailed { ask, surface, reason } => self.on_open(
@@ -68,6 +71,9 @@ impl State {
                 at: now,
                 event: Event::SurfaceState { state: state.clone() },
             })]),
+            Command::SetOverrides { session, overrides, by } => {
+                self.set_overrides(session.as_ref(), overrides, by, now)
+            }
             Command::Stopping => self.stopping(now),
             Command::Woke => Handled::done(vec![Change::Note(Note::Woke)]),
             Command::Tick => Handled::done(self.tick(now)),

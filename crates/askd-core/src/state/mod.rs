@@ -42,6 +42,8 @@ pub struct State {
     /// Asks that are attached, by their link.
     links: BTreeMap<LinkId, BTreeSet<AskId>>,
     loosenings: BTreeSet<(String, String)>,
+    /// What a person set for every session; gone with the process.
+    overrides: crate::overrides::Overrides,
     /// Asks that hold an answer which a repeated call may use.
     late: BTreeSet<AskId>,
     timers: timeout::Timers,
@@ -68,6 +70,8 @@ pub struct AskState {
     /// When the requester was lost for a transient cause without having got an outcome.
     pub lost_at: Option<Stamp>,
     pub late: Late,
+    /// When a remote surface first showed it.
+    pub remote_shown_at: Option<Stamp>,
     /// Names of surfaces that showed it.
     pub shown: Vec<String>,
     /// Nothing more will be seen of its call.

@@ -1,8 +1,9 @@
 //! Observations: lineage, correlation of calls with asks, and what the agent did without askd. Never a decision.
 
 use crate::ask::Subagent;
-use crate::command::{Observe, Seen};
-use crate::event::{Change, Event, Note, Record, SessionInfo, SpawnSeen};
+use crate::command::{Observe, Reply, Seen};
+use crate::event::{CallInfo, Change, Event, Note, Record, SessionInfo, SpawnSeen};
+use crate::gate::{CallPlace, Repeated};
 use crate::id::{AskId, Instance, SessionKey, StreamId};
 use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Source};
 use crate::refusal::Refusal;
@@ -20,6 +21,7 @@ impl State {
         }
         let key = &seen.session;
         let mut changes = Vec::new();
+        let mut repeated = None;
         if !matches!(seen.seen, Seen::SessionEnded) {
             self.announce(seen, now, &mut changes);
         }
@@ -37,20 +39,27 @@ impl State {
                 self.subagent_started(key, told, call.as_deref(), now, &mut changes);
             }
             Seen::SubagentEnded { work_id } => self.subagent_ended(key, work_id, now, &mut changes),
-            Seen::CallStarted { call, info, spawn } => {
+            Seen::CallStarted { call, info, batch, turn, spawn } => {
+                repeated = self.repetition(key, call, info, batch.as_deref(), turn.as_deref(), now);
                 changes.push(Change::Note(Note::CallStarted {
                     session: key.clone(),
                     call: call.clone(),
                     info: info.clone(),
+                    batch: batch.clone(),
+                    turn: turn.clone(),
                 }));
                 if let Some(spawn) = spawn {
                     changes
                         .push(Change::Note(Note::SpawnSeen { session: key.clone(), spawn: spawn.clone() }));
                 }
             }
-            Seen::CallEnded { call, .. } => {
+            Seen::CallEnded { call, subagent, .. } => {
                 self.own_prompt_answered(key, call, true, now, &mut changes);
-                changes.push(Change::Note(Note::CallEnded { session: key.clone(), call: call.clone() }));
+                changes.push(Change::Note(Note::CallEnded {
+                    session: key.clone(),
+                    call: call.clone(),
+                    subagent: subagent.clone(),
+                }));
             }
             Seen::OwnPromptAnswered { call, allowed } => {
                 // A call that asks several things at once: which of them was answered is not told.
@@ -74,7 +83,10 @@ impl State {
                 self.turn_ended(key, subagent.as_deref(), now, &mut changes);
             }
         }
-        Handled::done(changes)
+        match repeated {
+            Some(repeated) => Handled { changes, reply: Ok(Reply::Loop(repeated)) },
+            None => Handled::done(changes),
+        }
     }
 
     /// Makes sure that a session is known, with what is told of it now. Returns it as it will be.
@@ -184,10 +196,13 @@ impl State {
         }
         for (call, info) in &session.calls {
             if info.subagent.as_deref() == subagent {
-                let (session, call) = (key.clone(), call.clone());
-                changes.push(Change::Note(Note::CallEnded { session, call }));
+                changes.push(call_ended(key, call, info));
             }
         }
+        changes.push(Change::Note(Note::GateReset {
+            session: key.clone(),
+            subagent: subagent.map(str::to_owned),
+        }));
         if !over.is_empty() {
             changes.push(Change::Note(Note::TurnOver { asks: over }));
         }
@@ -198,10 +213,33 @@ impl State {
         let Some(session) = self.sessions.get(key) else { return };
         for (call, info) in &session.calls {
             if subagent.is_none_or(|top| session.is_within(info.subagent.as_deref(), top)) {
-                let (session, call) = (key.clone(), call.clone());
-                changes.push(Change::Note(Note::CallEnded { session, call }));
+                changes.push(call_ended(key, call, info));
             }
         }
+        for thread in session.gates.keys() {
+            if subagent.is_none_or(|top| session.is_within(thread.as_deref(), top)) {
+                let (session, subagent) = (key.clone(), thread.clone());
+                changes.push(Change::Note(Note::GateReset { session, subagent }));
+            }
+        }
+    }
+
+    /// Whether this call makes its thread repeat itself. A call that was announced before is not counted again.
+    fn repetition(
+        &self,
+        key: &SessionKey,
+        call: &str,
+        info: &CallInfo,
+        batch: Option<&str>,
+        turn: Option<&str>,
+        now: Now,
+    ) -> Option<Repeated> {
+        let session = self.sessions.get(key)?;
+        if session.calls.contains_key(call) {
+            return None;
+        }
+        let mut gate = session.gates.get(&info.subagent)?.clone();
+        gate.call_started(info.digest, CallPlace { batch, turn }, now)
     }
 
     fn session_ended(&self, key: &SessionKey, now: Now, changes: &mut Vec<Change>) {
@@ -368,6 +406,11 @@ fn matching_spawn<'a>(
         (Some(spawn), None) => Some(spawn),
         _ => None,
     }
+}
+
+fn call_ended(session: &SessionKey, call: &str, info: &CallInfo) -> Change {
+    let (session, call, subagent) = (session.clone(), call.to_owned(), info.subagent.clone());
+    Change::Note(Note::CallEnded { session, call, subagent })
 }
 
 fn session_record(key: &SessionKey, now: Now, event: Event) -> Change {

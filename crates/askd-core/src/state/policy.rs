@@ -1,32 +1,108 @@
 //! What happens to an ask without a person: resolved once, when it is made.
 
-use crate::ask::{AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Policy};
+use crate::ask::{AtDeadline, Attendance, Choice, Class, Decision, Policy, RemoteSilence, plain};
 use crate::command::Raise;
-use crate::id::SessionKey;
-use crate::settings::{HoldBackground, Unreachable};
+use crate::event::{Change, Event, Note, Record};
+use crate::id::{AskId, SessionKey, StreamId};
+use crate::outcome::duration;
+use crate::overrides::Overrides;
+use crate::refusal::Refusal;
+use crate::settings::{HoldBackground, Settings, Unreachable};
+use crate::time::Now;
 
-use super::State;
+use super::{Handled, State};
 
 impl State {
     pub(super) fn resolve_policy(&self, raise: &Raise, attendance: Attendance, options: &[Choice]) -> Policy {
+        let s = &self.settings_for(&raise.session);
         if attendance == Attendance::Foreground {
-            return Policy::WAIT;
+            let remote_silence = (s.remote_timeout_ms > 0).then(|| RemoteSilence {
+                after_ms: s.remote_timeout_ms,
+                answer: silent_answer(s.remote_action, raise.class, options),
+            });
+            return Policy { remote_silence, ..Policy::WAIT };
         }
-        let s = &self.settings;
         let (timeout_ms, default, is_set) = match raise.class {
             Class::Tool => (s.background_timeout_ms, s.background_default, s.background_timeout_is_set),
             Class::Safety => (s.safety_timeout_ms, s.safety_default, s.safety_timeout_is_set),
         };
         // An agent that can ask by itself is not denied by a timer that nobody set.
         let hand_back = raise.own_prompt.is_some() && !is_set && raise.deadline_ms.is_none();
-        // A timed allow is an `allow_once` or nothing.
-        let can_allow = options.iter().any(|c| c.kind == ChoiceKind::AllowOnce);
-        let at_deadline = match default {
-            _ if hand_back => AtDeadline::HandBack,
-            Decision::Allow if can_allow => AtDeadline::Answer(Decision::Allow),
-            Decision::Allow | Decision::Deny => AtDeadline::Answer(Decision::Deny),
+        let at_deadline =
+            if hand_back { AtDeadline::HandBack } else { AtDeadline::Answer(timed_answer(default, options)) };
+        Policy {
+            deadline_ms: Some(raise.deadline_ms.unwrap_or(timeout_ms)),
+            at_deadline,
+            deny_stops: raise.class == Class::Tool && s.background_deny_stops,
+            remote_silence: None,
+        }
+    }
+
+    /// The settings for asks of a session's tree: the config, then what was set for every session, then for this one.
+    pub fn settings_for(&self, session: &SessionKey) -> Settings {
+        let base = self.overrides.over(&self.settings);
+        match self.sessions.get(&self.root_of(session)).filter(|s| !s.ended) {
+            Some(root) => root.overrides.over(&base),
+            None => base,
+        }
+    }
+
+    /// What a person set for every session.
+    pub fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+
+    /// A background tool ask more than the queue takes: `cap + 1` are open already in this session's tree.
+    pub(super) fn queue_is_full(&self, root: &SessionKey, cap: u32) -> bool {
+        let room = usize::try_from(cap).unwrap_or(usize::MAX).saturating_add(1);
+        let in_queue = |id: &AskId| {
+            self.asks.get(id).is_some_and(|a| {
+                a.is_open()
+                    && !a.is_handed_back()
+                    && a.ask.class == Class::Tool
+                    && a.ask.attendance == Attendance::Background
+            })
         };
-        Policy { deadline_ms: Some(raise.deadline_ms.unwrap_or(timeout_ms)), at_deadline, deny_stops: false }
+        let open = self
+            .sessions
+            .values()
+            .filter(|s| s.waiting > 0 && self.root_of(&s.info.key) == *root)
+            .flat_map(|s| s.asks.iter())
+            .filter(|id| in_queue(id));
+        cap > 0 && open.take(room).count() == room
+    }
+
+    pub(super) fn set_overrides(
+        &self,
+        session: Option<&SessionKey>,
+        overrides: &Overrides,
+        by: &str,
+        now: Now,
+    ) -> Handled {
+        let Some(session) = session else {
+            return Handled::done(vec![Change::Note(Note::OverridesSet { overrides: overrides.clone() })]);
+        };
+        let root = self.root_of(session);
+        if self.sessions.get(&root).is_none_or(|s| s.ended) {
+            return Handled::refused(Refusal::Malformed(format!("there is no live session {root}")));
+        }
+        // A deadline behind the point where the requester itself gives up would never apply.
+        let limit = self
+            .open()
+            .filter(|(_, a)| a.ask.lineage.root == root)
+            .filter_map(|(_, a)| a.ask.gives_up_ms)
+            .min();
+        if let (Some(limit), Some(timeout)) = (limit, overrides.longest_timeout_ms())
+            && timeout > limit
+        {
+            return Handled::refused(Refusal::Malformed(format!(
+                "the agent itself stops waiting after {}: a timeout of {} would never apply",
+                duration(limit),
+                duration(timeout)
+            )));
+        }
+        let event = Event::OverridesSet { overrides: overrides.clone(), by: by.to_owned() };
+        Handled::done(vec![Change::Record(Record { stream: StreamId::Session(root), at: now, event })])
     }
 
     /// Nobody can be asked at all: fail closed at once.
@@ -45,5 +121,18 @@ impl State {
             HoldBackground::Never => false,
             HoldBackground::Auto => self.is_reachable(root),
         }
+    }
+}
+
+/// An allow without a person is a plain `allow_once`, or it is a deny.
+fn timed_answer(wanted: Decision, options: &[Choice]) -> Decision {
+    if plain(options, Decision::Allow).is_some() { wanted } else { Decision::Deny }
+}
+
+/// A remote silence never approves a safety ask.
+fn silent_answer(wanted: Decision, class: Class, options: &[Choice]) -> Decision {
+    match class {
+        Class::Tool => timed_answer(wanted, options),
+        Class::Safety => Decision::Deny,
     }
 }

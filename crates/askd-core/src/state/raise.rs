@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::ask::{Ask, Attendance, Choice, ChoiceKind, Decision, Lineage, Subagent};
+use crate::ask::{Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Subagent};
 use crate::command::{Observe, Raise, Reply, Seen};
 use crate::event::{Change, Event, LateAnswer, Note};
 use crate::id::{AskId, SessionKey};
@@ -108,6 +108,15 @@ impl State {
             let at = own.map_or("agent", |o| o.at.as_str());
             return hand_back(at, "it needs the person's own interaction there");
         }
+        let settings = self.settings_for(&raise.session);
+        if settings.skip
+            && ask.class == Class::Tool
+            && let Some(choice) = crate::ask::plain(&ask.options, Decision::Allow)
+        {
+            let option = Some(choice.id.clone());
+            let outcome = by_policy(OutcomeKind::Allowed, Cause::Skip, Source::Policy, option, now);
+            return vec![record(ask.id, now, Event::Settled { outcome })];
+        }
         if let Some((from, answer)) = self.late_answer_for(ask, raise.supersedes, now) {
             return vec![
                 record(ask.id, now, Event::Settled { outcome: by_late_answer(ask, from, &answer, now) }),
@@ -117,7 +126,25 @@ impl State {
         if self.is_unreachable(root) {
             return match own {
                 Some(own) => hand_back(&own.at, "nobody can be asked here"),
-                None => vec![record(ask.id, now, Event::Settled { outcome: unreachable(now) })],
+                None => {
+                    let outcome =
+                        by_policy(OutcomeKind::Denied, Cause::Unreachable, Source::Policy, None, now);
+                    vec![record(ask.id, now, Event::Settled { outcome })]
+                }
+            };
+        }
+        let queued = ask.class == Class::Tool && ask.attendance == Attendance::Background;
+        if queued && self.queue_is_full(root, settings.queue_cap) {
+            return match ask.policy.at_deadline {
+                AtDeadline::HandBack => {
+                    hand_back(own.map_or("agent", |o| o.at.as_str()), "the queue is full")
+                }
+                AtDeadline::Answer(answer) => {
+                    let option = crate::ask::plain(&ask.options, answer).map(|c| c.id.clone());
+                    let mut outcome = by_policy(answer.into(), Cause::Overflow, Source::Timed, option, now);
+                    outcome.stop = answer == Decision::Deny && ask.policy.deny_stops;
+                    vec![record(ask.id, now, Event::Settled { outcome })]
+                }
             };
         }
         match own {
@@ -245,14 +272,14 @@ fn yes_or_no() -> Vec<Choice> {
     ]
 }
 
-fn unreachable(now: Now) -> Outcome {
+fn by_policy(kind: OutcomeKind, cause: Cause, source: Source, option: Option<String>, now: Now) -> Outcome {
     Outcome {
-        kind: OutcomeKind::Denied,
-        cause: Cause::Unreachable,
-        source: Some(Source::Policy),
+        kind,
+        cause,
+        source: Some(source),
         surface: None,
         by: None,
-        option: None,
+        option,
         message: None,
         stop: false,
         at: now,

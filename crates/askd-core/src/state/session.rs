@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::ask::{Ask, Subagent};
 use crate::event::{CallInfo, SessionInfo, SpawnSeen};
+use crate::gate::Gate;
 use crate::id::AskId;
+use crate::overrides::Overrides;
 use crate::time::Stamp;
 
 /// Calls and spawns of one session that are remembered at most; older ones are forgotten, which costs a correlation and
@@ -24,6 +26,10 @@ pub struct Session {
     pub(super) calls: BTreeMap<String, CallInfo>,
     call_order: VecDeque<String>,
     pub(super) spawns: VecDeque<SpawnSeen>,
+    /// What a person set for this session's tree; only looked at in its root.
+    pub overrides: Overrides,
+    /// Doom-loop gates by thread; the main thread has no work id.
+    pub(super) gates: BTreeMap<Option<String>, Gate>,
     /// Asks in memory.
     pub(super) asks: BTreeSet<AskId>,
 }
@@ -47,6 +53,8 @@ impl Session {
             calls: BTreeMap::new(),
             call_order: VecDeque::new(),
             spawns: VecDeque::new(),
+            overrides: Overrides::default(),
+            gates: BTreeMap::new(),
             asks: BTreeSet::new(),
         }
     }
@@ -75,6 +83,8 @@ impl Session {
         self.calls.clear();
         self.call_order.clear();
         self.spawns.clear();
+        self.overrides = Overrides::default();
+        self.gates.clear();
     }
 
     /// Forgets what the journal can give back.
@@ -89,8 +99,10 @@ impl Session {
         self.subagents.values().filter(|c| !c.ended).map(|c| &c.subagent)
     }
 
-    pub(super) fn remember_call(&mut self, call: &str, info: CallInfo) {
-        if self.calls.insert(call.to_owned(), info).is_none() {
+    /// True when the call was not known before.
+    pub(super) fn remember_call(&mut self, call: &str, info: CallInfo) -> bool {
+        let new = self.calls.insert(call.to_owned(), info).is_none();
+        if new {
             self.call_order.push_back(call.to_owned());
         }
         while self.call_order.len() > REMEMBERED {
@@ -98,6 +110,12 @@ impl Session {
                 self.calls.remove(&oldest);
             }
         }
+        new
+    }
+
+    /// The doom-loop gate of a thread.
+    pub(super) fn gate(&mut self, thread: Option<&String>) -> &mut Gate {
+        self.gates.entry(thread.cloned()).or_default()
     }
 
     pub(super) fn forget_call(&mut self, call: &str) {

@@ -18,6 +18,8 @@ const PER_TICK: usize = 1000;
 pub enum Due {
     /// The timed answer, or the hand-back of an agent with a prompt of its own.
     Deadline,
+    /// A remote surface has shown it for as long as a silence there may take.
+    RemoteSilence,
     /// The requester stops waiting by itself.
     GivesUp,
     /// A lost requester did not come back.
@@ -30,6 +32,7 @@ impl Due {
     pub fn name(self) -> &'static str {
         match self {
             Self::Deadline => "deadline",
+            Self::RemoteSilence => "remote silence",
             Self::GivesUp => "requester limit",
             Self::Grace => "grace",
             Self::LateEnd => "late answer",
@@ -40,7 +43,7 @@ impl Due {
 /// Deadlines apart from the rest, because only they wait for the remote surfaces after a wake.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timers {
-    deadlines: BTreeSet<(u64, AskId)>,
+    deadlines: BTreeSet<(u64, AskId, Due)>,
     others: BTreeSet<(u64, AskId, Due)>,
     /// Until this boot time no overdue default is applied, unless every remote surface was polled before.
     hold_until: Option<u64>,
@@ -51,7 +54,7 @@ impl Timers {
     pub(super) fn clear(&mut self, id: AskId, dues: &[(u64, Due)]) {
         for (at, due) in dues {
             match due {
-                Due::Deadline => self.deadlines.remove(&(*at, id)),
+                Due::Deadline | Due::RemoteSilence => self.deadlines.remove(&(*at, id, *due)),
                 Due::GivesUp | Due::Grace | Due::LateEnd => self.others.remove(&(*at, id, *due)),
             };
         }
@@ -60,7 +63,7 @@ impl Timers {
     fn set(&mut self, id: AskId, dues: &[(u64, Due)]) {
         for (at, due) in dues {
             match due {
-                Due::Deadline => self.deadlines.insert((*at, id)),
+                Due::Deadline | Due::RemoteSilence => self.deadlines.insert((*at, id, *due)),
                 Due::GivesUp | Due::Grace | Due::LateEnd => self.others.insert((*at, id, *due)),
             };
         }
@@ -75,7 +78,7 @@ impl State {
     /// When to call with [`crate::Command::Tick`] next, in milliseconds from `now` (0: at once), and why.
     pub fn poll_timeout(&self, now: Now) -> Option<(u64, &'static str)> {
         let hold = self.timers.held_until(now).unwrap_or(0);
-        let deadline = self.timers.deadlines.first().map(|(at, _)| (*at.max(&hold), Due::Deadline));
+        let deadline = self.timers.deadlines.first().map(|(at, _, due)| (*at.max(&hold), *due));
         let other = self.timers.others.first().map(|(at, _, due)| (*at, *due));
         deadline.into_iter().chain(other).min().map(|(at, due)| (at.saturating_sub(now.boot_ms), due.name()))
     }
@@ -119,10 +122,14 @@ impl State {
         let mut changes = Vec::new();
         let mut done = BTreeSet::new();
         if self.timers.held_until(now).is_none() {
-            for (_, id) in self.timers.deadlines.range(..=(now.boot_ms, AskId::MAX)).take(PER_TICK) {
+            let until = (now.boot_ms, AskId::MAX, Due::LateEnd);
+            for (_, id, due) in self.timers.deadlines.range(..=until).take(PER_TICK) {
                 if let Some(ask) = self.asks.get(id) {
                     done.insert(*id);
-                    changes.push(deadline(*id, ask, now));
+                    changes.push(match due {
+                        Due::RemoteSilence => remote_silence(*id, ask, now),
+                        _ => deadline(*id, ask, now),
+                    });
                 }
             }
         }
@@ -132,7 +139,7 @@ impl State {
             // A deadline of the same moment came first; the rest of its timers are indexed anew by then.
             let Some(ask) = self.asks.get(id).filter(|_| done.insert(*id)) else { continue };
             match due {
-                Due::Deadline => {}
+                Due::Deadline | Due::RemoteSilence => {}
                 // Written down, so that no later step of the wall clock brings a consent back.
                 Due::LateEnd if ask.kept_answer().is_some() => changes.push(record(
                     *id,
@@ -190,6 +197,11 @@ fn dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(u64, Due)> {
             (_, Some(ms)) => dues.push((ask.due(asked, ms, now), Due::GivesUp)),
             (_, None) => {}
         }
+        if let (Some(silence), Some(shown)) = (ask.ask.policy.remote_silence, ask.remote_shown_at)
+            && (silence.answer == Decision::Deny || ask.is_attached())
+        {
+            dues.push((ask.due(shown, silence.after_ms, now), Due::RemoteSilence));
+        }
         if let Link::Detached { since, grace_ms } = ask.link {
             dues.push((ask.due(since, grace_ms, now), Due::Grace));
         }
@@ -206,6 +218,30 @@ fn dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(u64, Due)> {
         }
     }
     dues
+}
+
+fn remote_silence(id: AskId, ask: &AskState, now: Now) -> Change {
+    let silence = ask.ask.policy.remote_silence;
+    let answer = silence.map_or(Decision::Deny, |s| s.answer);
+    record(
+        id,
+        now,
+        Event::Settled {
+            outcome: Outcome {
+                kind: answer.into(),
+                cause: Cause::RemoteTimeout,
+                source: Some(Source::Policy),
+                surface: None,
+                by: None,
+                option: crate::ask::plain(&ask.ask.options, answer).map(|c| c.id.clone()),
+                message: None,
+                stop: false,
+                at: now,
+                after_ms: silence.map_or(0, |s| s.after_ms),
+                late_of: None,
+            },
+        },
+    )
 }
 
 fn deadline(id: AskId, ask: &AskState, now: Now) -> Change {

@@ -136,6 +136,8 @@ pub fn call_started(call: &str, subagent: Option<&str>, digest: Digest) -> Seen 
     Seen::CallStarted {
         call: call.to_owned(),
         info: CallInfo { subagent: subagent.map(str::to_owned), tool: "Bash".to_owned(), digest },
+        batch: None,
+        turn: None,
         spawn: None,
     }
 }
@@ -144,6 +146,8 @@ pub fn spawn(call: &str, name: &str, kind: &str, background: bool) -> Seen {
     Seen::CallStarted {
         call: call.to_owned(),
         info: CallInfo { subagent: None, tool: "Agent".to_owned(), digest: action(call).digest() },
+        batch: None,
+        turn: None,
         spawn: Some(SpawnSeen {
             call: call.to_owned(),
             parent: None,
@@ -165,7 +169,7 @@ pub fn subagent_started(work_id: &str, kind: Option<&str>, parent: Option<&str>)
 }
 
 pub fn call_ended(call: &str) -> Seen {
-    Seen::CallEnded { call: call.to_owned(), ok: true }
+    Seen::CallEnded { call: call.to_owned(), ok: true, subagent: None }
 }
 
 pub fn cancelled(subagent: Option<&str>) -> Seen {

@@ -21,7 +21,7 @@ use crate::view;
 
 use super::body::{Json, nothing, reply};
 use super::problem::Refused;
-use super::{App, Leave, events};
+use super::{App, Leave, events, permissions};
 
 /// Settled asks that a list shows at most, and entries of a log.
 const MOST_LISTED: usize = 1000;
@@ -42,6 +42,8 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/events", get(events::all))
         .route("/v1/surfaces", post(register))
         .route("/v1/surfaces/{id}/report", post(report))
+        .route("/v1/permissions", get(permissions::show).patch(permissions::change))
+        .route("/v1/permissions/command", post(permissions::command))
         .route("/v1/config/accept", post(accept))
         .route("/v1/daemon/stop", post(stop))
         .route("/v1/daemon/restart", post(restart))
@@ -182,7 +184,7 @@ async fn refusal(app: &App, connection: &Connection) -> Result<Option<String>, R
 }
 
 /// For everything that is a person's to do.
-async fn person(app: &App, connection: &Connection) -> Result<(), Refused> {
+pub(super) async fn person(app: &App, connection: &Connection) -> Result<(), Refused> {
     match refusal(app, connection).await? {
         None => Ok(()),
         Some(why) => {
@@ -309,10 +311,10 @@ async fn report(
     Path(surface): Path<String>,
     Json(body): Json<wire::SurfaceReport>,
 ) -> Result<Response, Refused> {
-    let (name, _) = surface_name(&app, Some(&surface));
+    let (name, remote) = surface_name(&app, Some(&surface));
     let command = match body {
         wire::SurfaceReport::Shown { ask } => {
-            Command::Shown { ask: look(&app, &ask).await?.ask.ask.id, surface: name }
+            Command::Shown { ask: look(&app, &ask).await?.ask.ask.id, surface: name, remote }
         }
         wire::SurfaceReport::Failed { ask, reason } => {
             Command::SurfaceFailed { ask: look(&app, &ask).await?.ask.ask.id, surface: name, reason }
@@ -375,6 +377,6 @@ pub(super) async fn health(State(app): State<App>) -> Result<Response, Refused> 
     Ok(reply(StatusCode::OK, &health))
 }
 
-fn stopping() -> Refused {
+pub(super) fn stopping() -> Refused {
     Refused::from_refusal(&Refusal::NotRecorded("the daemon is stopping".to_owned()), None)
 }

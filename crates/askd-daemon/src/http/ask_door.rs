@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use askd_core::{AskId, Command, Hash256, Refusal, Reply};
-use askd_wire::{ObservationBatch, RaiseAsk, Raised, WithdrawAsk};
+use askd_core::{AskId, Command, Hash256, Refusal, Reply, Seen};
+use askd_wire::{LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk};
 use axum::Router;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -13,6 +13,7 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use uuid::Uuid;
 
+use crate::clock::rfc3339;
 use crate::convert::{self, Arrival};
 use crate::engine::{Done, is_over};
 use crate::server::Connection;
@@ -169,13 +170,23 @@ async fn step(
 
 async fn observe(State(app): State<App>, Json(body): Json<ObservationBatch>) -> Result<Response, Refused> {
     let seen = convert::observations(body, &app.host).map_err(Refused::malformed)?;
+    let mut repeated = None;
     for observation in seen {
+        let call = match &observation.seen {
+            Seen::CallStarted { call, .. } => call.clone(),
+            _ => String::new(),
+        };
         let done = app.engine.run(Command::Observe(Box::new(observation))).await;
-        if let Err(refusal) = done.reply {
-            return Err(Refused::from_refusal(&refusal, None));
+        match done.reply {
+            Ok(Reply::Loop(seen)) => {
+                let since = rfc3339(seen.since.wall_ms);
+                repeated = Some(LoopSeen { call, times: seen.times, since });
+            }
+            Ok(_) => {}
+            Err(refusal) => return Err(Refused::from_refusal(&refusal, None)),
         }
     }
-    Ok(nothing())
+    Ok(repeated.map_or_else(nothing, |repeated| reply(StatusCode::OK, &repeated)))
 }
 
 async fn own(app: &App, id: &str, headers: &HeaderMap) -> Result<Shot, Refused> {

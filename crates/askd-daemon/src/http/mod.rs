@@ -4,6 +4,7 @@ mod answer_door;
 mod ask_door;
 mod body;
 mod events;
+mod permissions;
 mod problem;
 
 use std::sync::Arc;

@@ -39,7 +39,8 @@ fn word(reply: &Result<Reply, Refusal>) -> &'static str {
         Ok(Reply::Raised(_)) => "raised",
         Ok(Reply::Reattached(_)) => "reattached",
         Ok(Reply::Settled(_)) => "settled",
-        Ok(Reply::Done) => "done",
+        // That a thread repeats itself is a hint to its adapter; what was announced is done.
+        Ok(Reply::Done | Reply::Loop(_)) => "done",
         Err(Refusal::UnknownAsk) => "unknown",
         Err(Refusal::AlreadySettled(_)) => "settled already",
         Err(Refusal::Late { .. }) => "late",
@@ -333,7 +334,7 @@ impl Run {
             },
             T::Detach(n) => Command::DetachSurface { surface: surface(n) },
             T::Shown { ask, surface } => {
-                Command::Shown { ask: self.pick(*ask)?, surface: format!("s{surface}") }
+                Command::Shown { ask: self.pick(*ask)?, surface: format!("s{surface}"), remote: false }
             }
             T::SurfaceFailed { ask, surface } => Command::SurfaceFailed {
                 ask: self.pick(*ask)?,

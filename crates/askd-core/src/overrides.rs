@@ -1,0 +1,96 @@
+//! Settings that a person changes for a while: for a session's whole tree, or for every session until the daemon stops.
+//! They are never written to the config and hold for asks made afterwards.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ask::Decision;
+use crate::settings::Settings;
+
+/// What is set; `None` leaves it to the level below (session over daemon over config).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overrides {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_default: Option<Decision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_timeout_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_default: Option<Decision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_timeout_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip: Option<bool>,
+}
+
+impl Overrides {
+    /// Takes over what `newer` sets.
+    pub fn merge(&mut self, newer: &Self) {
+        let Self { background_default, background_timeout_ms, safety_default, safety_timeout_ms, skip } =
+            newer;
+        self.background_default = background_default.or(self.background_default);
+        self.background_timeout_ms = background_timeout_ms.or(self.background_timeout_ms);
+        self.safety_default = safety_default.or(self.safety_default);
+        self.safety_timeout_ms = safety_timeout_ms.or(self.safety_timeout_ms);
+        self.skip = skip.or(self.skip);
+    }
+
+    /// The longest timeout that is set, in milliseconds.
+    pub fn longest_timeout_ms(&self) -> Option<u64> {
+        self.background_timeout_ms.max(self.safety_timeout_ms)
+    }
+
+    /// Settings as they are under these overrides. A timeout that a person set here is as good as one in the config.
+    pub fn over(&self, settings: &Settings) -> Settings {
+        let mut s = settings.clone();
+        s.background_default = self.background_default.unwrap_or(s.background_default);
+        s.safety_default = self.safety_default.unwrap_or(s.safety_default);
+        if let Some(ms) = self.background_timeout_ms {
+            (s.background_timeout_ms, s.background_timeout_is_set) = (ms, true);
+        }
+        if let Some(ms) = self.safety_timeout_ms {
+            (s.safety_timeout_ms, s.safety_timeout_is_set) = (ms, true);
+        }
+        s.skip = self.skip.unwrap_or(s.skip);
+        s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t5_one_pair_never_changes_the_other() {
+        let config = Settings::default();
+        let tool = Overrides {
+            background_default: Some(Decision::Allow),
+            background_timeout_ms: Some(1),
+            ..Overrides::default()
+        };
+        let s = tool.over(&config);
+        assert_eq!(
+            (s.safety_default, s.safety_timeout_ms),
+            (config.safety_default, config.safety_timeout_ms)
+        );
+        let safety = Overrides {
+            safety_default: Some(Decision::Allow),
+            safety_timeout_ms: Some(1),
+            ..Overrides::default()
+        };
+        let s = safety.over(&config);
+        assert_eq!(
+            (s.background_default, s.background_timeout_ms),
+            (config.background_default, config.background_timeout_ms)
+        );
+        assert!(!s.background_timeout_is_set && s.safety_timeout_is_set);
+    }
+
+    #[test]
+    fn the_newer_one_counts_where_it_says_something() {
+        let mut o = Overrides { skip: Some(true), background_timeout_ms: Some(5), ..Overrides::default() };
+        o.merge(&Overrides { skip: Some(false), ..Overrides::default() });
+        assert_eq!(
+            o,
+            Overrides { skip: Some(false), background_timeout_ms: Some(5), ..Overrides::default() }
+        );
+    }
+}
