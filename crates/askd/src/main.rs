@@ -1,1 +1,115 @@
-fn main() {}
+//! askd, the one program: hook, daemon, command line and line mode. It decides nothing itself; people do, through it.
+//!
+//! Read [`cli`] (what can be typed) and [`line`] (the surface) first. The hook path is taken before anything else: an
+//! agent waits for it.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
+mod claude;
+mod cli;
+mod cmd;
+mod context;
+mod diff;
+mod failure;
+mod identity;
+mod line;
+mod out;
+mod replace;
+mod target;
+mod view;
+mod waiting;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use askd_wire::Decision;
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::cmd::answer::Said;
+use crate::context::Desk;
+use crate::failure::{Done, status};
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == "hook") {
+        let rest: Vec<OsString> = args.collect();
+        if !rest.iter().any(|arg| arg == "--help" || arg == "-h") {
+            return hook(rest);
+        }
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; a closed pipe is none either.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { status::WRONG_USE } else { status::OK });
+        }
+    };
+    match run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            if !failure.text.is_empty() {
+                out::tell(&format!("askd: {}", failure.text));
+            }
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// The hook path. Whatever is wrong with the call, the agent asks by itself: nothing on standard output, status 0.
+fn hook(args: Vec<OsString>) -> ExitCode {
+    let mut args = args.into_iter();
+    match args.next() {
+        Some(agent) if agent == "claude-code" => askd_hook::main_claude_code(args),
+        Some(agent) => {
+            let agent = out::safe(&agent.to_string_lossy());
+            out::tell(&format!("askd hook: {agent} is not served; served: claude-code"));
+            ExitCode::SUCCESS
+        }
+        None => {
+            out::tell("askd hook: name the agent: askd hook claude-code");
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn run(cli: Cli) -> Done {
+    let Some(command) = cli.command else { return line::run(&Desk::new()?, line::Scene::person()) };
+    if let Command::Hook { .. } = command {
+        // Only with --help, which has been printed.
+        return Ok(status::OK);
+    }
+    let desk = Desk::new()?;
+    match command {
+        Command::Daemon(args) => cmd::daemon::command(&desk, args),
+        Command::Ask(args) => cmd::ask::ask(&desk, args),
+        Command::Ls { all, json } => cmd::list::ls(&desk, all, json),
+        Command::Show { id, json } => cmd::list::show(&desk, &id, json),
+        Command::Sessions { json } => cmd::list::sessions(&desk, json),
+        Command::Allow(args) => {
+            let said = Said { decision: Decision::Allow, option: args.option, message: None, stop: false };
+            cmd::answer::answer(&desk, &args.ids, &said)
+        }
+        Command::Deny(args) => {
+            let said = Said {
+                decision: Decision::Deny,
+                option: args.option,
+                message: args.message,
+                stop: args.stop,
+            };
+            cmd::answer::answer(&desk, &args.ids, &said)
+        }
+        Command::Withdraw { ids } => cmd::answer::withdraw(&desk, &ids),
+        Command::Log { session, since, json } => {
+            cmd::log::log(&desk, since.as_deref(), session.as_deref(), json)
+        }
+        Command::Status => cmd::status::line(&desk),
+        Command::Setup(args) => cmd::setup::setup(&desk, &args),
+        Command::Run { command } => cmd::run::run(&desk, command),
+        Command::Demo(args) => cmd::demo::demo(&desk, args),
+        Command::Doctor => cmd::doctor::doctor(&desk),
+        Command::Config { action } => cmd::config::command(&desk, action),
+        Command::RunWatch { pid, detached } => cmd::run_watch::watch(&desk, pid, detached),
+        Command::Hook { .. } => Ok(status::OK),
+    }
+}

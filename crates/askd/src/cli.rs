@@ -1,0 +1,274 @@
+//! The command line: what may be typed, and the words of `--help`.
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The permission-ask daemon for coding agents.
+///
+/// Without a command: starts the daemon if none runs, prints asks as they come, and takes answers by line
+/// (`allow k7f`, `deny k7f not this folder`).
+#[derive(Debug, Parser)]
+#[command(name = "askd", version = askd_wire::VERSION, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Line mode, readable by a screen reader
+    #[arg(long)]
+    pub(crate) plain: bool,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon in the foreground; stop or restart the one that runs
+    Daemon(DaemonArgs),
+    /// Raise an ask from a script and wait: exit status 0 allowed, 1 denied, 3 withdrawn, 4 nobody to ask
+    Ask(AskArgs),
+    /// List the open asks
+    Ls {
+        /// Settled ones too
+        #[arg(long)]
+        all: bool,
+        /// Print JSON: an array of asks
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one ask in full
+    Show {
+        /// Handle or id of the ask
+        id: String,
+        /// Print JSON: the ask
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the agents' sessions and how many asks each waits for
+    Sessions {
+        /// Print JSON: an array of sessions
+        #[arg(long)]
+        json: bool,
+    },
+    /// Allow asks: exit status 0 settled by this call, 5 settled before, 6 unknown, 7 not permitted
+    Allow(AllowArgs),
+    /// Deny asks; exit status as for allow
+    Deny(DenyArgs),
+    /// Withdraw asks: nobody decides them
+    Withdraw {
+        /// Handles or ids
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// What happened, oldest first
+    Log {
+        /// Only this session
+        #[arg(long)]
+        session: Option<String>,
+        /// From a time on: 2h, 30m, 3d, a date, or an RFC 3339 time
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// Print JSON: one entry a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// One line for a status bar; starts nothing
+    Status,
+    /// Hook program of an agent: an event as JSON on standard input, the decision on standard output
+    Hook {
+        /// The agent (claude-code) and what setup wrote behind it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "AGENT")]
+        args: Vec<OsString>,
+    },
+    /// Connect an agent to askd
+    Setup(SetupArgs),
+    /// Start an agent under askd, for this run only: askd run -- claude …
+    Run {
+        /// The agent's command line
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// A scripted agent that asks before it writes two files, to try askd without any agent
+    Demo(DemoArgs),
+    /// Check the hooks, the agent, the daemon and the settings, and say what to do
+    Doctor,
+    /// Settings: print them all, check, explain one, accept what waits, or print the schema
+    Config {
+        #[command(subcommand)]
+        action: Option<ConfigAction>,
+    },
+    /// Tells on standard error what the agent of `askd run` waits for
+    #[command(hide = true, name = "run-watch")]
+    RunWatch {
+        pid: u32,
+        #[arg(long)]
+        detached: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DaemonArgs {
+    #[arg(value_enum)]
+    pub(crate) action: Option<DaemonAction>,
+    /// Where asks are written down: sqlite: (the default place) or sqlite:PATH
+    #[arg(long, value_name = "URL", conflicts_with = "action")]
+    pub(crate) journal: Option<String>,
+    /// Nobody can be asked here: every ask is settled at once as unreachable
+    #[arg(long, conflicts_with = "action")]
+    pub(crate) no_surfaces: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DaemonAction {
+    /// Stop it; agents ask by themselves until a person runs askd again
+    Stop,
+    /// Restart it under its requesters; open asks stay open
+    Restart,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// The tool that would run, e.g. Bash
+    #[arg(long)]
+    pub(crate) tool: String,
+    /// Its input as JSON; - reads it from standard input
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    pub(crate) input: Option<String>,
+    /// Headline for people
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+    /// Session that the ask belongs to; default: one for the calling process and directory
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+    /// Parent session
+    #[arg(long)]
+    pub(crate) parent: Option<String>,
+    /// Name of the subagent that asks
+    #[arg(long, value_name = "NAME")]
+    pub(crate) subagent: Option<String>,
+    /// Job or workflow step that it is part of
+    #[arg(long, value_name = "NAME")]
+    pub(crate) job: Option<String>,
+    /// Nobody is at this turn: the ask gets the timed answer
+    #[arg(long)]
+    pub(crate) background: bool,
+    /// Seconds until the timed answer
+    #[arg(long, value_name = "SECS", requires = "background", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub(crate) deadline: Option<u64>,
+    /// A safety ask, and why it is asked
+    #[arg(long, value_name = "REASON")]
+    pub(crate) safety: Option<String>,
+    /// Name of this call: the same call made again with it finds its ask, or the answer that waits
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Print JSON: the settled ask
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AllowArgs {
+    /// Handles or ids
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// One of the options that `askd show` lists, instead of a plain yes
+    #[arg(long, value_name = "OPTION")]
+    pub(crate) option: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DenyArgs {
+    /// Handles or ids
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Your words, told to the agent
+    #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) message: Option<String>,
+    /// Stop the agent's turn too
+    #[arg(long)]
+    pub(crate) stop: bool,
+    /// One of the options that `askd show` lists, instead of a plain no
+    #[arg(long, value_name = "OPTION")]
+    pub(crate) option: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetupArgs {
+    #[arg(value_enum)]
+    pub(crate) agent: SetupAgent,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Take out exactly what setup put in
+    #[arg(long)]
+    pub(crate) undo: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SetupAgent {
+    ClaudeCode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The scripted agent itself, in this directory
+    #[arg(long, hide = true, value_name = "DIR", requires = "session")]
+    pub(crate) as_agent: Option<std::path::PathBuf>,
+    #[arg(long, hide = true)]
+    pub(crate) session: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Check the settings: exit status 0 when they are right, 1 with every error named
+    Check,
+    /// Say what a setting is, where it comes from and what may be written
+    Explain {
+        /// section.key
+        key: String,
+    },
+    /// Let loosened settings that wait for a person come into force
+    Accept {
+        /// Only this one: section.key
+        key: Option<String>,
+        /// Do not ask back
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Print the JSON Schema of config.toml
+    Schema,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_deadline_needs_background_and_a_positive_number() {
+        let parse = |args: &str| Cli::try_parse_from(args.split(' '));
+        assert!(parse("askd ask --tool T --deadline 5").is_err());
+        assert!(parse("askd ask --tool T --background --deadline 0").is_err());
+        assert!(parse("askd ask --tool T --background --deadline 5").is_ok());
+        assert!(parse("askd daemon stop --no-surfaces").is_err());
+        assert!(parse("askd allow").is_err());
+    }
+
+    #[test]
+    fn help_names_only_what_is_built() {
+        let help = Cli::command().render_long_help().to_string();
+        for word in ["permissions", "mcp", "acp", "spool", "web", "run-watch"] {
+            assert!(!help.contains(&format!("\n  {word} ")), "{word} is in the help: {help}");
+        }
+    }
+
+    #[test]
+    fn the_agents_own_flags_stay_with_the_agent() {
+        let cli = Cli::try_parse_from(["askd", "run", "--", "claude", "-p", "--json"]).unwrap();
+        let Some(Command::Run { command }) = cli.command else { panic!("not run") };
+        assert_eq!(command, ["claude", "-p", "--json"]);
+    }
+}

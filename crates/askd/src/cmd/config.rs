@@ -1,0 +1,138 @@
+//! `askd config`: what the settings are, whether they are right, and letting a loosened one into force.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use askd_client::{Answers, daemon};
+use askd_config::{Config, Layers};
+use askd_wire::{Health, Loosening};
+
+use crate::cli::ConfigAction;
+use crate::context::Desk;
+use crate::failure::{Done, Failure, status};
+use crate::out::{self, safe};
+
+pub(crate) fn command(desk: &Desk, action: Option<ConfigAction>) -> Done {
+    match action {
+        None => out::print(&askd_config::default_file())?,
+        Some(ConfigAction::Schema) => out::print(&askd_config::schema())?,
+        Some(ConfigAction::Check) => return check(desk),
+        Some(ConfigAction::Explain { key }) => explain(desk, &key)?,
+        Some(ConfigAction::Accept { key, yes }) => return accept(desk, key.as_deref(), yes),
+    }
+    Ok(status::OK)
+}
+
+/// The settings as a daemon started here would read them. Every error is a line.
+pub(crate) fn load(desk: &Desk) -> Result<Config, Vec<String>> {
+    let layers = Layers::new().file(desk.places.config_file()).env(std::env::vars_os());
+    layers.load().map_err(|errors| errors.errors().iter().map(ToString::to_string).collect())
+}
+
+fn check(desk: &Desk) -> Done {
+    let file = desk.places.config_file();
+    let config = match load(desk) {
+        Ok(config) => config,
+        Err(errors) => {
+            for error in errors {
+                out::tell(&error);
+            }
+            return Err(Failure::quiet(status::DENIED));
+        }
+    };
+    let named = safe(&file.to_string_lossy());
+    let found = if file.exists() { "is right" } else { "does not exist: every setting has its default" };
+    out::print_line(&format!("{named} {found}"))?;
+    for warning in askd_config::warnings(config.settings()) {
+        out::print_line(&format!("warning: {warning}"))?;
+    }
+    let waiting = health(desk).map(|health| health.waiting_loosenings);
+    for loosening in askd_config::loosenings(config.settings()) {
+        let text = match &waiting {
+            // What the running daemon does not name any more was accepted.
+            Some(waiting) if !waiting.iter().any(|other| other.key == loosening.key) => {
+                format!(
+                    "{} = {} is loosened, and a person accepted it",
+                    loosening.key,
+                    safe(&loosening.value)
+                )
+            }
+            _ => loosening.to_string(),
+        };
+        out::print_line(&text)?;
+    }
+    Ok(status::OK)
+}
+
+fn explain(desk: &Desk, key: &str) -> Result<(), Failure> {
+    // A wrong key is told even when the file has other errors.
+    askd_config::keys::find(key).map_err(|error| Failure::wrong_use(error.to_string()))?;
+    let config = load(desk).map_err(|errors| Failure::new(status::DENIED, errors.join("\n")))?;
+    let explanation = config.explain(key).map_err(|error| Failure::wrong_use(error.to_string()))?;
+    out::print_line(&explanation.to_string())?;
+    let waits =
+        health(desk).is_some_and(|health| health.waiting_loosenings.iter().any(|found| found.key == key));
+    if waits {
+        out::print_line(
+            "  waits    it is looser than the default; a person lets it in with `askd config accept`",
+        )?;
+    }
+    Ok(())
+}
+
+/// What the running daemon says; none when none runs.
+fn health(desk: &Desk) -> Option<Health> {
+    Answers::connect(&desk.places).ok()?.health().ok()
+}
+
+fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
+    let waiting = desk.answers()?.health()?.waiting_loosenings;
+    let chosen: Vec<&Loosening> =
+        waiting.iter().filter(|waits| key.is_none_or(|key| waits.key == key)).collect();
+    if chosen.is_empty() {
+        return match key {
+            Some(key) if !waiting.is_empty() => {
+                let keys: Vec<String> = waiting.iter().map(|waits| safe(&waits.key)).collect();
+                Err(Failure::wrong_use(format!("{} does not wait; {} does", safe(key), keys.join(", "))))
+            }
+            Some(key) => Err(Failure::wrong_use(format!("{} does not wait; no setting does", safe(key)))),
+            None => {
+                out::print_line("no setting waits for a person")?;
+                Ok(status::OK)
+            }
+        };
+    }
+    let mut left = false;
+    for loosening in chosen {
+        let named = format!("{} = {}", safe(&loosening.key), safe(&loosening.value));
+        if !(yes || key.is_some() || confirm(&format!("{named}{}", meaning(&loosening.key)))?) {
+            left = true;
+            out::print_line(&format!("{named} still waits"))?;
+            continue;
+        }
+        let mut connection = daemon::connect_answer(&desk.places)?;
+        connection.set_timeout(std::time::Duration::from_secs(30));
+        connection.command("POST", "/v1/config/accept", Some(loosening))?;
+        out::print_line(&format!("{named} is in force"))?;
+    }
+    Ok(if left { status::DENIED } else { status::OK })
+}
+
+fn meaning(key: &str) -> String {
+    let known = askd_config::keys::find(key).ok();
+    known.map(|key| format!(" ({})", key.meaning)).unwrap_or_default()
+}
+
+/// A person's own yes; a blank line is none.
+fn confirm(what: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::wrong_use(format!(
+            "waits: {what}. Nobody is at this terminal to say yes; name the key, or add --yes"
+        )));
+    }
+    out::print(&format!("{what}\naccept it? (yes/no) "))?;
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| Failure::unavailable(format!("standard input: {error}")))?;
+    let _ = io::stdout().flush();
+    Ok(matches!(line.trim(), "y" | "yes"))
+}

@@ -1,0 +1,102 @@
+//! `askd daemon`: runs it in the foreground, or stops the one that runs.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{Duration, Instant};
+
+use askd_client::daemon::{self, AUTOSTARTED_VAR};
+use askd_client::{Connection, Places, Unavailable, make_private_directory};
+use askd_daemon::Options;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::cli::{DaemonAction, DaemonArgs};
+use crate::cmd::restart;
+use crate::context::Desk;
+use crate::failure::{Done, Failure, status};
+use crate::out;
+
+/// How long a daemon may take to let go of everything.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(30);
+/// For a reply of a daemon that is asked to leave.
+const REPLY_PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) fn command(desk: &Desk, args: DaemonArgs) -> Done {
+    match args.action {
+        None => serve(desk, args.journal, args.no_surfaces),
+        Some(DaemonAction::Stop) => stop(desk),
+        Some(DaemonAction::Restart) => restart::restart(desk),
+    }
+}
+
+fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
+    let autostarted = std::env::var_os(AUTOSTARTED_VAR).is_some_and(|value| !value.is_empty());
+    let filter = std::env::var("ASKD_LOG").ok().filter(|_| !autostarted);
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|| "info".to_owned()))
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    let options = Options { places: desk.places.clone(), journal, no_surfaces, autostarted };
+    askd_daemon::run(options).map_err(|error| {
+        // The config's errors are several lines, each made safe where it was made.
+        let lines: Vec<String> = error.to_string().lines().map(out::one_line).collect();
+        Failure::new(error.status(), lines.join("\n"))
+    })?;
+    Ok(status::OK)
+}
+
+fn stop(desk: &Desk) -> Done {
+    let stopped = "agents ask by themselves until you run `askd` or `askd daemon`";
+    match daemon::connect_answer(&desk.places) {
+        Ok(connection) => {
+            tell(connection, "stop")?;
+            gone(&desk.places)?;
+            out::print_line(&format!("stopped; {stopped}"))?;
+        }
+        Err(Unavailable::NotRunning(_)) => {
+            mark_stopped(&desk.places)?;
+            out::print_line(&format!("no daemon was running; {stopped}"))?;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(status::OK)
+}
+
+/// `POST /v1/daemon/{what}`; the reply comes before the daemon goes.
+pub(crate) fn tell(mut connection: Connection, what: &str) -> Result<(), Failure> {
+    connection.set_timeout(REPLY_PATIENCE);
+    connection.command("POST", &format!("/v1/daemon/{what}"), None::<&()>)?;
+    Ok(())
+}
+
+/// Waits until the daemon has let go of its lock.
+pub(crate) fn gone(places: &Places) -> Result<(), Failure> {
+    let path = places.daemon_lock();
+    let deadline = Instant::now() + LEAVE_PATIENCE;
+    loop {
+        match OpenOptions::new().read(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Failure::unavailable(format!("{}: {error}", path.display()))),
+            Ok(file) => {
+                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                    return Ok(());
+                }
+            }
+        }
+        if Instant::now() >= deadline {
+            let text = "the daemon said that it goes, and still holds its lock after 30s";
+            return Err(Failure::unavailable(format!("{text} ({})", path.display())));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a stopping daemon leaves, so that no requester starts one.
+fn mark_stopped(places: &Places) -> Result<(), Failure> {
+    make_private_directory(places.state_dir())?;
+    let path = places.stopped_file();
+    let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    made.map(drop).map_err(|error| Failure::unavailable(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,389 @@
+//! `askd doctor`: what is as it should be, what is not, and what to do about each.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use askd_client::daemon::{self, connect_answer};
+use askd_client::{Answers, Places, Unavailable, check_directory, check_socket};
+use askd_hook::claude::settings::{EventHook, Findings, MOST_TIMEOUT_SECS, hidden_asks};
+use askd_wire::{Health, VERSION};
+
+use crate::claude;
+use crate::cmd::config;
+use crate::context::Desk;
+use crate::failure::{Done, status};
+use crate::out::{self, Style, one_line, safe};
+
+/// A hook that ends sooner hands asks back before most people have looked.
+const SHORT_TIMEOUT_SECS: u64 = 600;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Good,
+    /// Works, and should be known.
+    Note,
+    Problem,
+}
+
+/// What was found, in order.
+#[derive(Debug, Default)]
+struct Report {
+    lines: Vec<(Level, String, Option<String>)>,
+}
+
+impl Report {
+    fn good(&mut self, text: impl Into<String>) {
+        self.lines.push((Level::Good, text.into(), None));
+    }
+
+    fn note(&mut self, text: impl Into<String>, todo: impl Into<String>) {
+        self.lines.push((Level::Note, text.into(), Some(todo.into())));
+    }
+
+    fn problem(&mut self, text: impl Into<String>, todo: impl Into<String>) {
+        self.lines.push((Level::Problem, text.into(), Some(todo.into())));
+    }
+
+    fn problems(&self) -> usize {
+        self.lines.iter().filter(|(level, ..)| *level == Level::Problem).count()
+    }
+
+    fn text(&self, style: Style) -> String {
+        let mut out = String::new();
+        for (level, text, todo) in &self.lines {
+            let mark = match level {
+                Level::Good => "ok      ".to_owned(),
+                Level::Note => style.dim("note    "),
+                Level::Problem => style.warn("problem "),
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "{mark}{text}");
+            if let Some(todo) = todo {
+                let _ = writeln!(out, "        → {todo}");
+            }
+        }
+        out
+    }
+}
+
+pub(crate) fn doctor(desk: &Desk) -> Done {
+    let mut report = Report::default();
+    program(&mut report);
+    claude_code(desk, &mut report);
+    let health = running(desk, &mut report);
+    places(&desk.places, &mut report);
+    settings(desk, health.as_ref(), &mut report);
+    out::print(&report.text(Style::of_stdout()))?;
+    let problems = report.problems();
+    if problems > 0 {
+        out::print_line(&format!("{problems} {}", if problems == 1 { "problem" } else { "problems" }))?;
+    }
+    Ok(if problems > 0 { status::DENIED } else { status::OK })
+}
+
+fn program(report: &mut Report) {
+    let exe = daemon::own_exe().map(|exe| named(&exe)).unwrap_or_default();
+    report.good(format!("askd {VERSION}, {exe}"));
+    let marks = ["CLAUDECODE", "ASKD_OWNER"];
+    if let Some(mark) =
+        marks.iter().find(|mark| std::env::var_os(mark).is_some_and(|value| !value.is_empty()))
+    {
+        report.note(
+            format!("this shell runs inside an agent ({mark} is set)"),
+            "answer and change settings from a terminal of your own; from here it is refused",
+        );
+    }
+}
+
+fn claude_code(desk: &Desk, report: &mut Report) {
+    let program = claude::on_path("claude");
+    let version = program.as_deref().and_then(claude::version);
+    match (&program, &version) {
+        (Some(program), Some(version)) => report.good(format!("Claude Code {version}, {}", named(program))),
+        (Some(program), None) => report.problem(
+            format!("{} does not say its version within 5s", named(program)),
+            "run `claude --version` and see what is wrong with it",
+        ),
+        (None, _) => report.note("no claude on PATH", "install Claude Code, or put it on PATH"),
+    }
+    let Ok(dir) = claude::config_dir() else {
+        report.problem("no home directory", "set HOME, or CLAUDE_CONFIG_DIR");
+        return;
+    };
+    let project = std::env::current_dir().ok();
+    let files = claude::settings_files(&dir, project.as_deref());
+    let found = claude::look(&files);
+    for (file, findings) in &found {
+        match findings {
+            Err(why) => report.problem(
+                format!("{}: {}", named(file), one_line(why)),
+                "put it right; Claude Code does not read it as it is",
+            ),
+            Ok(findings) if findings.hooks_disabled => report.problem(
+                format!("{}: disableAllHooks is on, so no hook runs", named(file)),
+                "take disableAllHooks out of it",
+            ),
+            Ok(_) => {}
+        }
+    }
+    let own = files.last().map_or(dir.as_path(), |file| file.as_path());
+    let installed = found.iter().find_map(|(file, findings)| {
+        let findings = findings.as_ref().ok()?;
+        (!findings.hooks.is_empty()).then_some((file.as_path(), findings))
+    });
+    match installed {
+        Some((file, findings)) => hooks(desk, file, findings, report),
+        None => report.problem(
+            format!("{} has no hooks of askd", named(own)),
+            "askd setup claude-code; or for one run: askd run -- claude",
+        ),
+    }
+    mode(&found, version.as_deref(), program.is_some() || installed.is_some(), report);
+}
+
+fn hooks(desk: &Desk, file: &Path, findings: &Findings, report: &mut Report) {
+    let again = "run `askd setup claude-code` again";
+    let before = report.problems();
+    if !findings.missing.is_empty() {
+        report.problem(format!("{}: no hook for {}", named(file), findings.missing.join(", ")), again);
+    }
+    let mut programs: Vec<&str> = findings.hooks.iter().map(|hook| hook.command.as_str()).collect();
+    programs.sort_unstable();
+    programs.dedup();
+    for program in programs {
+        if !Path::new(program).is_file() {
+            report.problem(
+                format!("{}: the hooks start {}, which is not there", named(file), safe(program)),
+                again,
+            );
+        }
+    }
+    let ours: Vec<String> =
+        desk.places.to_args().iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if findings.hooks.iter().any(|hook| !hook.args.windows(ours.len()).any(|args| args == ours)) {
+        report.problem(
+            format!(
+                "{}: the hooks use another place than this shell ({})",
+                named(file),
+                safe(&ours.join(" "))
+            ),
+            format!("{again}, or set ASKD_DIR as it was when it ran first"),
+        );
+    }
+    for hook in findings.hooks.iter().filter(|hook| hook.event == "PermissionRequest") {
+        ask_hook(file, hook, again, report);
+    }
+    if report.problems() == before {
+        report.good(format!("hooks for {} events in {}", findings.hooks.len(), named(file)));
+    }
+}
+
+fn ask_hook(file: &Path, hook: &EventHook, again: &str, report: &mut Report) {
+    let file = named(file);
+    match hook.timeout_secs {
+        Some(secs) if secs > MOST_TIMEOUT_SECS => report.problem(
+            format!(
+                "{file}: the time-out of PermissionRequest is {secs}s; some versions end such a hook at once"
+            ),
+            again,
+        ),
+        Some(secs) if secs >= SHORT_TIMEOUT_SECS * 2 => {}
+        secs => report.problem(
+            format!(
+                "{file}: PermissionRequest is handed back to Claude's own prompt after {}s",
+                secs.unwrap_or(SHORT_TIMEOUT_SECS)
+            ),
+            again,
+        ),
+    }
+    if let Some(matcher) = hook.matcher.as_deref().filter(|matcher| !matches!(*matcher, "*" | "")) {
+        report.note(
+            format!("{file}: PermissionRequest is matched by {} only", safe(matcher)),
+            "asks of other tools stay in Claude's own prompt; setup would match *",
+        );
+    }
+}
+
+/// What keeps asks from askd.
+fn mode(
+    found: &[(std::path::PathBuf, Result<Findings, String>)],
+    version: Option<&str>,
+    matters: bool,
+    report: &mut Report,
+) {
+    let configured = claude::mode(found);
+    let name = configured.map(|(_, mode)| mode);
+    let place = match configured {
+        Some((file, mode)) => format!("permission mode {} ({})", safe(mode), named(file)),
+        None => "permission mode: none is configured".to_owned(),
+    };
+    match hidden_asks(name, version) {
+        None => report.good(place),
+        // Chosen by the person, and only a part is not asked for.
+        Some(why) if matches!(name, Some("acceptEdits" | "plan")) => report.note(place, why),
+        Some(why) if matters => report.problem(place, why),
+        Some(why) => report.note(place, why),
+    }
+}
+
+fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
+    let stopped = desk.places.stopped_file().exists();
+    let connection = match connect_answer(&desk.places) {
+        Ok(connection) => connection,
+        Err(Unavailable::NotRunning(_)) if stopped => {
+            report.problem(
+                "askd was stopped, so agents ask by themselves",
+                "start it again: askd, or askd daemon",
+            );
+            return None;
+        }
+        Err(Unavailable::NotRunning(_)) => {
+            report.note("no daemon runs", "nothing: it starts with the first ask; `askd` starts it now");
+            return None;
+        }
+        Err(error) => {
+            report.problem(one_line(&error.to_string()), "put it right, then: askd doctor");
+            return None;
+        }
+    };
+    let health = match Answers::over(connection).health() {
+        Ok(health) => health,
+        Err(error) => {
+            let log = named(&desk.places.daemon_log());
+            report.problem(
+                format!("the daemon does not say how it is: {}", one_line(&error.to_string())),
+                format!("see {log}; askd daemon restart"),
+            );
+            return None;
+        }
+    };
+    report.good(format!(
+        "daemon {} runs (process {}): {} waiting, {} attached",
+        safe(&health.version),
+        health.pid,
+        health.open,
+        if health.surfaces == 1 { "1 surface".to_owned() } else { format!("{} surfaces", health.surfaces) }
+    ));
+    if health.version != VERSION {
+        report.problem(
+            format!("the daemon is askd {}, this program is {VERSION}", safe(&health.version)),
+            "askd daemon restart",
+        );
+    }
+    report.good(format!("journal {}", safe(&health.journal)));
+    for notice in &health.notices {
+        report.note(one_line(notice), "it goes when its cause does");
+    }
+    for waiting in &health.waiting_loosenings {
+        report.note(
+            format!("{} = {} waits for a person", safe(&waiting.key), safe(&waiting.value)),
+            "askd config accept lets it into force; or take it out of the config",
+        );
+    }
+    Some(health)
+}
+
+fn places(places: &Places, report: &mut Report) {
+    let todo = "askd uses only private places of your own: correct the owner or the mode, or remove it";
+    let before = report.problems();
+    let run = places.run_dir();
+    for dir in [places.state_dir(), run.as_path()] {
+        if let Err(why) = check_directory(dir) {
+            report.problem(one_line(&why.to_string()), todo);
+        }
+    }
+    let mut sockets = 0;
+    for socket in [places.ask_sock(), places.answer_sock()] {
+        match check_socket(&socket) {
+            Ok(there) => sockets += usize::from(there),
+            Err(why) => report.problem(one_line(&why.to_string()), todo),
+        }
+    }
+    if report.problems() == before {
+        let what = if sockets == 2 { "sockets, 0600 in 0700, in" } else { "sockets will be in" };
+        report.good(format!("{what} {}", named(&run)));
+    }
+}
+
+fn settings(desk: &Desk, health: Option<&Health>, report: &mut Report) {
+    let file = desk.places.config_file();
+    match config::load(desk) {
+        Err(errors) => {
+            for error in errors {
+                report.problem(error, "askd config check, and put it right; no daemon starts with it");
+            }
+        }
+        Ok(config) => {
+            let what =
+                if file.exists() { named(&file) } else { format!("{} (none: all defaults)", named(&file)) };
+            report.good(format!("config {what}"));
+            for warning in askd_config::warnings(config.settings()) {
+                report.note(warning, "set it to \"deny\" unless that is meant");
+            }
+            if !config.settings().daemon.autostart && health.is_none() {
+                report.note("daemon.autostart is off and no daemon runs", "start it: askd, or askd daemon");
+            }
+        }
+    }
+}
+
+fn named(path: &Path) -> String {
+    safe(&path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_finding_says_what_to_do_and_only_problems_count() {
+        let mut report = Report::default();
+        report.good("fine");
+        report.note("so it is", "nothing");
+        assert_eq!(report.problems(), 0);
+        report.problem("broken", "mend it");
+        assert_eq!(report.problems(), 1);
+        assert_eq!(
+            report.text(Style::PLAIN),
+            "ok      fine\nnote    so it is\n        → nothing\nproblem broken\n        → mend it\n"
+        );
+    }
+
+    #[test]
+    fn modes_that_hide_asks_are_problems_and_chosen_ones_are_notes() {
+        let found = |mode: &str| {
+            let findings = Findings { default_mode: Some(mode.to_owned()), ..Findings::default() };
+            vec![(std::path::PathBuf::from("/s.json"), Ok(findings))]
+        };
+        let level = |found: &[_], version| {
+            let mut report = Report::default();
+            mode(found, version, true, &mut report);
+            report.lines[0].0
+        };
+        assert_eq!(level(&found("default"), None), Level::Good);
+        assert_eq!(level(&found("auto"), None), Level::Problem);
+        assert_eq!(level(&found("acceptEdits"), None), Level::Note);
+        assert_eq!(level(&[], Some("2.1.332")), Level::Problem);
+        assert_eq!(level(&[], Some("2.1.197")), Level::Good);
+    }
+
+    #[test]
+    fn a_time_out_that_claude_cannot_hold_is_a_problem() {
+        let problems = |secs: Option<u64>| {
+            let mut report = Report::default();
+            let hook = EventHook {
+                event: "PermissionRequest".to_owned(),
+                command: String::new(),
+                args: Vec::new(),
+                timeout_secs: secs,
+                matcher: Some("*".to_owned()),
+            };
+            ask_hook(Path::new("/s.json"), &hook, "again", &mut report);
+            report.problems()
+        };
+        assert_eq!(problems(Some(604_800)), 0);
+        assert_eq!(problems(Some(3_000_000)), 1);
+        assert_eq!(problems(Some(60)), 1);
+        assert_eq!(problems(None), 1);
+    }
+}

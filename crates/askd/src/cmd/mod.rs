@@ -1,0 +1,15 @@
+//! The commands, one module each.
+
+pub(crate) mod answer;
+pub(crate) mod ask;
+pub(crate) mod config;
+pub(crate) mod daemon;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod list;
+pub(crate) mod log;
+pub(crate) mod restart;
+pub(crate) mod run;
+pub(crate) mod run_watch;
+pub(crate) mod setup;
+pub(crate) mod status;

@@ -1,0 +1,56 @@
+//! Where askd is for this person, and the ways to its daemon.
+
+use std::time::Instant;
+
+use askd_client::daemon::{self, Door, START_PATIENCE};
+use askd_client::{Answers, Connection, Places, Unavailable};
+
+use crate::failure::Failure;
+use crate::view::Who;
+
+/// The places of this invocation.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) places: Places,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        Ok(Self { places: Places::from_env()? })
+    }
+
+    /// The daemon that runs.
+    pub(crate) fn answers(&self) -> Result<Answers, Failure> {
+        Answers::connect(&self.places).map_err(|error| match error {
+            Unavailable::NotRunning(_) => {
+                Failure::unavailable("no askd daemon runs: start it with `askd` or `askd daemon`")
+            }
+            other => other.into(),
+        })
+    }
+
+    /// The daemon, started when none runs: a person does this, so a stop by a person ends here.
+    pub(crate) fn open(&self) -> Result<Answers, Failure> {
+        let connection = match daemon::connect_answer(&self.places) {
+            Err(Unavailable::NotRunning(_)) => {
+                let stopped = self.places.stopped_file();
+                daemon::forget_stop(&self.places)
+                    .map_err(|error| Failure::unavailable(format!("{}: {error}", stopped.display())))?;
+                self.start(Door::Answer)?
+            }
+            other => other?,
+        };
+        Ok(Answers::over(connection))
+    }
+
+    /// Connects, starting the daemon when none runs and nobody stopped it.
+    pub(crate) fn start(&self, door: Door) -> Result<Connection, Unavailable> {
+        let exe = daemon::own_exe();
+        daemon::connect_or_start(&self.places, door, exe.as_deref(), Instant::now() + START_PATIENCE)
+    }
+}
+
+/// The sessions, for telling who asks. An ask is told without them when they cannot be had.
+pub(crate) fn who(answers: &mut Answers) -> Who {
+    Who::new(answers.sessions().unwrap_or_default())
+}
