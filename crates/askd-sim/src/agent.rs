@@ -1,7 +1,5 @@
 //! Agents: they run what they are told to run, ask by their own prompt when they are told nothing, and report.
 
-use std::collections::BTreeSet;
-
 use askd_core::ask::Action;
 use askd_core::command::{Command, Observe, Seen};
 use askd_core::{AskId, Digest, Instance, SessionKey};
@@ -29,10 +27,19 @@ pub(crate) struct Agent {
     /// Calls of this turn that have not begun.
     pub(crate) planned: u32,
     turns_left: u32,
-    /// Threads and actions of calls that a killed process leaves behind, for its successor.
-    unfinished: Vec<(Option<String>, usize)>,
+    /// Calls that a killed process leaves behind, for its successor.
+    unfinished: Vec<Wanted>,
     /// The person left for good.
     pub(crate) ended: bool,
+}
+
+/// A call that is to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) thread: Option<String>,
+    pub(crate) action: usize,
+    /// It goes on under the id that it had.
+    pub(crate) id: Option<String>,
 }
 
 /// A subagent.
@@ -164,10 +171,10 @@ impl World {
         }
         // The same turn goes on, with new ids.
         let turn = self.agents[a].turn;
-        for (thread, action) in resumed {
+        for wanted in resumed {
             self.agents[a].planned += 1;
             let after = self.dice.span(10, 20_000);
-            self.soon(after, Happening::CallBegins { agent: a, life, turn, thread, action });
+            self.soon(after, Happening::CallBegins { agent: a, life, turn, wanted });
         }
     }
 
@@ -200,7 +207,8 @@ impl World {
             let action = self.dice.index(kinds);
             self.agents[a].planned += 1;
             let after = self.dice.span(1, 60_000);
-            self.soon(after, Happening::CallBegins { agent: a, life, turn, thread, action });
+            let wanted = Wanted { thread, action, id: None };
+            self.soon(after, Happening::CallBegins { agent: a, life, turn, wanted });
         }
         if self.dice.percent(20) {
             let after = self.dice.span(100, 300_000);
@@ -409,12 +417,14 @@ impl World {
         }
         tell!(self, None, "agent {} is killed", self.agents[a].key);
         self.counts.add("agent killed");
-        let unfinished: BTreeSet<(Option<String>, usize)> = self
-            .calls
-            .iter()
-            .filter(|c| c.agent == a && !c.is_over())
-            .map(|c| (c.thread.clone(), c.action))
-            .collect();
+        // A host takes its calls up again by the ids that they had, or makes new ones; a hook's agent makes new ones.
+        let keeps_ids = self.agents[a].kind == AgentKind::Host && self.dice.percent(50);
+        let unfinished = self.calls.iter().filter(|c| c.agent == a && !c.is_over()).map(|c| Wanted {
+            thread: c.thread.clone(),
+            action: c.action,
+            id: keeps_ids.then(|| c.id.clone()),
+        });
+        let unfinished: Vec<Wanted> = unfinished.collect();
         for c in 0..self.calls.len() {
             if self.calls[c].agent == a && !self.calls[c].is_over() {
                 self.calls[c].phase = Phase::Dropped;
@@ -424,7 +434,7 @@ impl World {
             }
         }
         self.gone(a);
-        self.agents[a].unfinished = unfinished.into_iter().collect();
+        self.agents[a].unfinished = unfinished;
         if self.dice.percent(70) {
             let after = self.dice.span(500, 120_000);
             self.soon(after, Happening::Launch { agent: a });

@@ -6,33 +6,28 @@ use askd_core::event::CallInfo;
 use askd_core::{AskId, Hash256, LinkId, Verdict};
 use serde_json::Map;
 
-use crate::agent::{After, Call, Phase, action};
+use crate::agent::{After, Call, Phase, Wanted, action};
 use crate::plan::AgentKind;
 use crate::story::tell;
 use crate::world::{Happening, Tell, World};
 
 impl World {
-    pub(crate) fn call_begins(
-        &mut self,
-        a: usize,
-        life: u64,
-        turn: u32,
-        thread: Option<String>,
-        what: usize,
-    ) {
+    pub(crate) fn call_begins(&mut self, a: usize, life: u64, turn: u32, wanted: Wanted) {
         let agent = &mut self.agents[a];
         if !agent.alive || agent.life != life || agent.turn != turn {
             return;
         }
         agent.planned = agent.planned.saturating_sub(1);
         let c = self.calls.len();
+        let Wanted { thread, action: what, id } = wanted;
+        let id = id.unwrap_or_else(|| format!("c{c}"));
         let digest = action(what).digest();
         self.calls.push(Call {
             agent: a,
             life,
             turn,
             thread: thread.clone(),
-            id: format!("c{c}"),
+            id: id.clone(),
             action: what,
             digest,
             phase: Phase::Announced,
@@ -40,14 +35,14 @@ impl World {
             announced: None,
             own: None,
         });
-        tell!(self, None, "agent {} wants to run call c{c}, action {what}", self.agents[a].key);
+        tell!(self, None, "agent {} wants to run call {id}, action {what}", self.agents[a].key);
         if self.agents[a].kind == AgentKind::Script {
             self.ask_for(c);
             return;
         }
         let info = CallInfo { subagent: thread, tool: action(what).tool, digest };
         let turn = self.agents[a].tells_turns.then(|| format!("t{turn}"));
-        let seen = Seen::CallStarted { call: format!("c{c}"), info, batch: None, turn, spawn: None };
+        let seen = Seen::CallStarted { call: id, info, batch: None, turn, spawn: None };
         self.observe(a, seen, After::Ask(c));
     }
 
@@ -305,11 +300,11 @@ impl World {
                 if self.dice.percent(60) {
                     // The model tries the same again.
                     let call = &self.calls[c];
-                    let (life, turn, thread, action) =
-                        (call.life, call.turn, call.thread.clone(), call.action);
+                    let (life, turn) = (call.life, call.turn);
+                    let wanted = Wanted { thread: call.thread.clone(), action: call.action, id: None };
                     self.agents[a].planned += 1;
                     let after = self.dice.span(100, 90_000);
-                    self.soon(after, Happening::CallBegins { agent: a, life, turn, thread, action });
+                    self.soon(after, Happening::CallBegins { agent: a, life, turn, wanted });
                 }
                 self.over(c, Phase::Dropped);
             }

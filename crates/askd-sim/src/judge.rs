@@ -7,7 +7,7 @@ use askd_core::settings::Unreachable;
 use askd_core::{AskId, Cause, Decision, Delivery, Outcome, OutcomeKind, Stamp, Verdict};
 use askd_journal::{Position, Positioned};
 
-use crate::agent::Phase;
+use crate::agent::{Call, Phase};
 use crate::ledger::{File, Kept};
 use crate::story::tell;
 use crate::world::World;
@@ -82,7 +82,11 @@ impl World {
             Event::HandedBack { .. } => no_outcome(file),
             Event::LateRecorded { answer } => self.judge_late_recorded(file, answer),
             Event::LateUsed { by } => self.judge_late_used(file, *by),
-            Event::LateRevoked { .. } => must(matches!(file.late, Kept::Recorded(_)), "nothing was kept"),
+            Event::LateRevoked { .. } => {
+                let gone = file.outcome.as_ref().is_some_and(|o| o.cause == Cause::RequesterGone);
+                let may = gone && file.late == Kept::Nothing;
+                must(may || file.kept().is_some(), "nothing was kept, nor could be")
+            }
             Event::Handed => {
                 must(self.sent.handed.contains(&id), "nobody said so")?;
                 must(
@@ -93,23 +97,20 @@ impl World {
             Event::Confirmed => {
                 must(is_decided(file), "there is no decision to confirm")?;
                 must(file.delivery != Delivery::Voided, "it was voided before")?;
-                let ran = self.call_named(file).is_some_and(|c| ran(self.calls[c].phase));
-                let allowed_own = self.call_named(file).is_some_and(|c| self.calls[c].own == Some(true));
-                must(self.sent.confirmed.contains(&id) || ran || allowed_own, "nobody said so")
+                let seen = self.call_was(file, went_on);
+                must(seen || self.sent.confirmed.contains(&id), "nobody said so")
             }
             Event::Overtaken { .. } => {
                 must(is_decided(file), "there is no decision to overtake")?;
-                let call = self.call_named(file).ok_or("its call is not known")?;
-                let call = &self.calls[call];
                 let denied = file.outcome.as_ref().is_some_and(|o| o.kind == OutcomeKind::Denied);
-                let seen =
-                    if denied { ran(call.phase) || call.own == Some(true) } else { call.own == Some(false) };
+                let seen = self.call_was(file, |c| if denied { went_on(c) } else { c.own == Some(false) });
                 must(seen, "the agent did nothing of the kind")
             }
             Event::DeliveryRefused { .. } => must(is_decided(file), "there is no decision to refuse"),
             Event::Voided { .. } => {
                 let allow = file.outcome.as_ref().is_some_and(|o| o.verdict() == Verdict::Allow);
-                must(allow && file.delivery == Delivery::Pending, "there is no undelivered allow")
+                let lost = file.delivery == Delivery::Expired && file.late == Kept::Nothing;
+                must(allow && (lost || file.delivery == Delivery::Pending), "there is no undelivered allow")
             }
             Event::DeliveryExpired { .. } => {
                 must(file.delivery == Delivery::Pending, "nothing was to be handed")
@@ -141,7 +142,8 @@ impl World {
         }
         for old in self.ledger.by_key.get(&(ask.requester.token, ask.key.clone())).into_iter().flatten() {
             let file = &self.ledger.files[old];
-            if file.ask.digest == ask.digest && file.is_reattachable() {
+            let same_process = file.ask.requester.instance == ask.requester.instance;
+            if file.ask.digest == ask.digest && same_process && file.is_reattachable() {
                 return Err(format!("it is asked again although {old} has an answer or waits for one"));
             }
         }
@@ -186,11 +188,8 @@ impl World {
                 must(settings.no_surfaces || (strict && !both), "a surface was there")
             }
             Cause::Agent => {
-                let call = self.call_named(file).ok_or("its call is not known")?;
-                let call = &self.calls[call];
                 let allowed = outcome.kind == OutcomeKind::Allowed;
-                let seen =
-                    if allowed { ran(call.phase) || call.own == Some(true) } else { call.own == Some(false) };
+                let seen = self.call_was(file, |c| if allowed { went_on(c) } else { c.own == Some(false) });
                 must(seen, "the agent's own prompt was not answered so")
             }
             Cause::Skip => {
@@ -314,16 +313,7 @@ impl World {
     /// Right after a start or a wake overdue defaults wait for what people sent before.
     fn waits_for_remotes(&self, d: usize) -> bool {
         let daemon = &self.daemons[d];
-        let Some(woken) = daemon.woken else { return false };
-        if self.clock.now >= woken + self.plan.settings.wake_hold_ms {
-            return false;
-        }
-        let Some(writer) = &daemon.writer else { return false };
-        let attached: Vec<_> =
-            writer.state().surfaces().filter(|(_, s)| s.remote).map(|(id, _)| id).collect();
-        let expected = usize::try_from(self.plan.settings.remotes).unwrap_or(0);
-        let polled = daemon.polled.len() >= expected && attached.iter().all(|id| daemon.polled.contains(*id));
-        !polled
+        daemon.hold_until.is_some_and(|until| self.clock.now < until && !daemon.polling)
     }
 
     fn judge_late_recorded(&self, file: &File, answer: &LateAnswer) -> Result<(), String> {
@@ -388,10 +378,12 @@ impl World {
         }
     }
 
-    /// The call that the ask was taken for.
-    fn call_named(&self, file: &File) -> Option<usize> {
-        let named = file.ask.lineage.call.as_ref()?;
-        self.calls.iter().position(|c| c.id == *named && self.agents[c.agent].key == file.ask.lineage.session)
+    /// The call that the ask was taken for, under that id, was seen like this.
+    fn call_was(&self, file: &File, like: impl Fn(&Call) -> bool) -> bool {
+        let Some(named) = &file.ask.lineage.call else { return false };
+        self.calls
+            .iter()
+            .any(|c| c.id == *named && self.agents[c.agent].key == file.ask.lineage.session && like(c))
     }
 
     fn count_event(&mut self, event: &Event) {
@@ -444,8 +436,9 @@ fn is_decided(file: &File) -> bool {
     file.outcome.as_ref().is_some_and(|o| o.verdict() != Verdict::None)
 }
 
-fn ran(phase: Phase) -> bool {
-    matches!(phase, Phase::Running | Phase::Ran)
+/// The agent went on with the call without askd, or because of it.
+fn went_on(call: &Call) -> bool {
+    matches!(call.phase, Phase::Running | Phase::Ran) || call.own == Some(true)
 }
 
 fn shown(event: &Event) -> String {

@@ -62,7 +62,7 @@ impl File {
         self.lost?;
         match (&self.late, &self.outcome) {
             (Kept::Recorded(answer), _) => Some(answer.decision),
-            (Kept::Nothing, Some(outcome)) => {
+            (Kept::Nothing, Some(outcome)) if outcome.late_of.is_none() => {
                 let hook = self.ask.requester.kind == RequesterKind::Hook && self.ask.lineage.call.is_none();
                 let mine = self.delivery == Delivery::Expired && outcome.cause == Cause::Person && !hook;
                 let once = |id: &String| {

@@ -101,7 +101,7 @@ impl World {
                 touched.insert(*id);
             }
             (Command::RemotePolled { surface }, Ok(_)) => {
-                self.daemons[d].polled.insert(surface.clone());
+                self.polled(d, surface);
             }
             _ => {}
         }

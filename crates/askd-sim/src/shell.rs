@@ -42,9 +42,13 @@ pub(crate) struct Daemon {
     faults: Option<Faults>,
     met: Arc<Met>,
     bomb: Bomb,
-    /// True time of the last start or wake, while overdue defaults have to wait for remote surfaces.
-    pub(crate) woken: Option<u64>,
+    /// True time until which overdue defaults have to wait for remote surfaces.
+    pub(crate) hold_until: Option<u64>,
     pub(crate) polled: BTreeSet<SurfaceId>,
+    /// The newest batch says that a remote surface was polled.
+    pub(crate) polling: bool,
+    /// Entries that were written and not told of.
+    pub(crate) owed: usize,
     /// The first start in the current boot.
     pub(crate) first_of_boot: Option<Now>,
     /// Scopes of attached surfaces before and after the newest batch.
@@ -69,8 +73,10 @@ impl Daemon {
             faults: None,
             met: Arc::new(Met::default()),
             bomb: Bomb::default(),
-            woken: None,
+            hold_until: None,
             polled: BTreeSet::new(),
+            polling: false,
+            owed: 0,
             first_of_boot: None,
             reach: (Vec::new(), Vec::new()),
             spins: 0,
@@ -155,15 +161,34 @@ impl World {
     /// The first thing after a start or a wake.
     pub(crate) fn woke(&mut self, d: usize) {
         if self.daemons[d].writer.is_none() || self.flaw == Some(Flaw::ForgetsWake) {
-            // Without the command the ticks go on as if nothing had been.
-            self.daemons[d].woken = Some(self.clock.now);
+            self.begin_hold(d);
             self.plan_tick(d);
             return;
         }
-        self.daemons[d].woken = Some(self.clock.now);
-        self.daemons[d].polled.clear();
         self.daemons[d].inbox.insert(0, Mail { command: Command::Woke, from: Sender::Shell });
         self.plan_batch(d);
+    }
+
+    /// A start or a wake: from here on overdue defaults wait, when there are remote surfaces at all.
+    fn begin_hold(&mut self, d: usize) {
+        let settings = &self.plan.settings;
+        let Some(writer) = &self.daemons[d].writer else { return };
+        let remote = settings.remotes > 0 || writer.state().surfaces().any(|(_, s)| s.remote);
+        self.daemons[d].hold_until = remote.then(|| self.clock.now + settings.wake_hold_ms);
+        self.daemons[d].polled.clear();
+    }
+
+    /// The hold is over when everyone who is expected was polled.
+    pub(crate) fn polled(&mut self, d: usize, surface: &SurfaceId) {
+        self.daemons[d].polled.insert(surface.clone());
+        let daemon = &self.daemons[d];
+        let Some(writer) = &daemon.writer else { return };
+        let remote: Vec<_> = writer.state().surfaces().filter(|(_, s)| s.remote).map(|(id, _)| id).collect();
+        let expected = remote.len().max(usize::try_from(self.plan.settings.remotes).unwrap_or(0));
+        let all = daemon.polled.len() >= expected && remote.iter().all(|id| daemon.polled.contains(*id));
+        if all {
+            self.daemons[d].hold_until = None;
+        }
     }
 
     pub(crate) fn open_conn(&mut self, d: usize, requester: usize) -> Option<Conn> {
@@ -230,6 +255,10 @@ impl World {
         for mail in &group {
             tell!(self, mail.command.needs(), "daemon {d} handles {}", shown(&mail.command));
         }
+        if commands.iter().any(|c| matches!(c, Command::Woke)) {
+            self.begin_hold(d);
+        }
+        self.daemons[d].polling = commands.iter().any(|c| matches!(c, Command::RemotePolled { .. }));
         let now = self.clock.stamp();
         self.reply_early(d, &group);
         let before = self.reach(d);

@@ -92,9 +92,11 @@ impl World {
         }
         surface.wanted = true;
         let info = SurfaceInfo {
+            capacity: None,
             name: surface.name.clone(),
             remote: surface.plan.remote,
             scope: surface.scope.clone(),
+            capacity: None,
         };
         let command = Command::AttachSurface { surface: surface.id.clone(), info };
         let daemon = surface.plan.daemon;

@@ -6,7 +6,7 @@ use askd_core::command::{Answer, Command};
 use askd_core::{AskId, SessionKey};
 use askd_journal::MemoryStore;
 
-use crate::agent::{Agent, Call};
+use crate::agent::{Agent, Call, Wanted};
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::flaw::Flaw;
@@ -105,8 +105,7 @@ pub(crate) enum Happening {
         agent: usize,
         life: u64,
         turn: u32,
-        thread: Option<String>,
-        action: usize,
+        wanted: Wanted,
     },
     OwnPrompt {
         call: usize,
@@ -364,8 +363,8 @@ impl World {
             Happening::TellAgain { requester, tell, tries } => self.tell_daemon(requester, tell, tries),
             Happening::Launch { agent } => self.launch(agent),
             Happening::Turn { agent, life } => self.turn(agent, life),
-            Happening::CallBegins { agent, life, turn, thread, action } => {
-                self.call_begins(agent, life, turn, thread, action);
+            Happening::CallBegins { agent, life, turn, wanted } => {
+                self.call_begins(agent, life, turn, wanted);
             }
             Happening::OwnPrompt { call } => self.own_prompt(call),
             Happening::CallDone { call } => self.call_done(call),

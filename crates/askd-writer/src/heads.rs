@@ -44,9 +44,12 @@ fn closed(root: Option<String>, wall_ms: i64) -> Head {
     Head { state: HeadState::Closed, root, due_wall_ms: None, closed_wall_ms: Some(wall_ms) }
 }
 
-/// Claim on the identity that re-attaches, so that two daemons cannot raise one call twice.
+/// Claim on the identity that re-attaches, so that two daemons cannot raise one call twice. An agent that was started
+/// anew asks anew.
 fn key_claim(ask: &AskState) -> String {
-    let text = format!("{} {} {}", ask.ask.requester.token, ask.ask.digest, ask.ask.key);
+    let requester = &ask.ask.requester;
+    let instance = requester.instance.as_ref().map(ToString::to_string).unwrap_or_default();
+    let text = format!("{} {} {instance} {}", requester.token, ask.ask.digest, ask.ask.key);
     format!("key/{}", Hash256::of(text.as_bytes()))
 }
 

@@ -1,7 +1,7 @@
 //! Bringing streams from the journal into the working state.
 
 use askd_core::id::StreamId;
-use askd_core::{AskId, Handle, LinkId, Now};
+use askd_core::{AskId, Handle, Now};
 use askd_journal::{HeadState, Journal, JournalError};
 
 use crate::writer::Writer;
@@ -61,12 +61,11 @@ impl<J: Journal> Writer<J> {
         for stream in streams {
             self.unloaded.insert(stream.clone());
         }
-        let mut links: Vec<(AskId, LinkId)> = Vec::new();
         let unloaded: Vec<_> = self.unloaded.iter().cloned().collect();
         for stream in &unloaded {
             self.versions.remove(stream);
             match stream {
-                StreamId::Ask(id) => links.extend(self.state.forget(*id).map(|link| (*id, link))),
+                StreamId::Ask(id) => self.held.extend(self.state.forget(*id).map(|link| (*id, link))),
                 StreamId::Session(key) => {
                     let exists = self.journal.head(stream)?.is_some();
                     self.state.forget_session(key, exists);
@@ -83,7 +82,7 @@ impl<J: Journal> Writer<J> {
             }
             self.unloaded.remove(&stream);
         }
-        for (id, link) in links {
+        for (id, link) in std::mem::take(&mut self.held) {
             self.state.relink(id, link, now);
         }
         Ok(())

@@ -6,7 +6,7 @@ use askd_core::command::{Command, Reply};
 use askd_core::event::{Change, Record};
 use askd_core::id::StreamId;
 use askd_core::state::AskState;
-use askd_core::{AskId, Handle, Now, Refusal, Settings, State};
+use askd_core::{AskId, Handle, LinkId, Now, Refusal, Settings, State};
 use askd_journal::{
     Append, Batch, Claim, CommitError, Committed, Entry, Head, HeadState, Journal, JournalError, Positioned,
     Version,
@@ -18,6 +18,9 @@ use crate::probe::{Point, Probe};
 
 /// A batch is handled again this often when somebody else wrote first; then its commands hear "not recorded".
 const ATTEMPTS: usize = 64;
+
+/// How long after a failed read the journal is tried again.
+const READ_AGAIN_MS: u64 = 1_000;
 
 /// Identities for journal entries, unique for ever; injected so that a simulation can repeat them.
 pub trait Ids: Send {
@@ -46,6 +49,10 @@ pub struct Writer<J> {
     pub(crate) versions: BTreeMap<StreamId, Version>,
     /// Streams whose memory image must be read back before anything else is done.
     pub(crate) unloaded: BTreeSet<StreamId>,
+    /// Links that asks had before they were unloaded.
+    pub(crate) held: BTreeMap<AskId, LinkId>,
+    /// A batch of which the journal could not tell whether it was written.
+    doubt: Option<Batch>,
     /// Heads to be closed with the next commit; not worth one of their own.
     closing: BTreeMap<StreamId, Head>,
     ids: Box<dyn Ids>,
@@ -66,6 +73,8 @@ impl<J: Journal> Writer<J> {
             journal,
             versions: BTreeMap::new(),
             unloaded: BTreeSet::new(),
+            held: BTreeMap::new(),
+            doubt: None,
             closing: BTreeMap::new(),
             ids,
             probe,
@@ -95,11 +104,16 @@ impl<J: Journal> Writer<J> {
     /// Handles the commands in order, commits what they changed as one batch, and returns what may be told.
     pub fn run(&mut self, commands: &[Command], now: Now) -> Result<Batched, Died> {
         self.pass(Point::Drained)?;
-        if !self.unloaded.is_empty()
-            && let Err(error) = self.reload(&[], now)
-        {
-            return Ok(not_recorded(commands, &error.to_string()));
-        }
+        let recovered = match self.recover(now) {
+            Ok(recovered) => recovered,
+            Err(error) => return Ok(not_recorded(commands, &error.to_string())),
+        };
+        let mut batched = self.run_recovered(commands, now)?;
+        batched.committed.splice(0..0, recovered);
+        Ok(batched)
+    }
+
+    fn run_recovered(&mut self, commands: &[Command], now: Now) -> Result<Batched, Died> {
         for _ in 0..ATTEMPTS {
             let mut records = Vec::new();
             let mut replies = Vec::with_capacity(commands.len());
@@ -127,6 +141,23 @@ impl<J: Journal> Writer<J> {
         Ok(not_recorded(commands, "other writers were always first"))
     }
 
+    /// Reads back what a failed batch left unloaded, and finds out about a batch in doubt. Returns its entries when it
+    /// was written after all: nobody was told of them yet.
+    fn recover(&mut self, now: Now) -> Result<Vec<Positioned>, JournalError> {
+        if !self.unloaded.is_empty() {
+            self.reload(&[], now)?;
+        }
+        let Some(batch) = &self.doubt else { return Ok(Vec::new()) };
+        let mut entries = Vec::new();
+        for append in &batch.appends {
+            let ids: BTreeSet<_> = append.entries.iter().map(|e| e.id).collect();
+            let there = self.journal.read(&append.stream)?;
+            entries.extend(there.into_iter().filter(|e| ids.contains(&e.entry.id)));
+        }
+        self.doubt = None;
+        Ok(entries)
+    }
+
     /// To be called when everything that [`Writer::run`] returned was told.
     pub fn released(&mut self) -> Result<(), Died> {
         self.pass(Point::Released)
@@ -138,11 +169,21 @@ impl<J: Journal> Writer<J> {
         if batch.appends.is_empty() {
             return Ok(());
         }
-        self.journal.commit(&batch).map(|_| ())
+        if let Err(error) = self.journal.commit(&batch) {
+            for append in batch.appends {
+                self.versions.insert(append.stream.clone(), append.expected);
+                self.closing.insert(append.stream, append.head);
+            }
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// When and why [`Command::Tick`] is wanted next, in milliseconds from `now`.
     pub fn poll_timeout(&self, now: Now) -> Option<(u64, &'static str)> {
+        if self.doubt.is_some() || !self.unloaded.is_empty() {
+            return Some((READ_AGAIN_MS, "the journal is to be read again"));
+        }
         self.state.poll_timeout(now)
     }
 
@@ -222,7 +263,10 @@ impl<J: Journal> Writer<J> {
                 match first.map(|id| self.journal.contains(id)) {
                     Some(Ok(true)) => return Settled::Written(None),
                     Some(Ok(false)) | None => why,
-                    Some(Err(error)) => error.to_string(),
+                    Some(Err(error)) => {
+                        self.doubt = Some(batch.clone());
+                        format!("whether it was recorded cannot be told yet: {error}")
+                    }
                 }
             }
             Err(CommitError::Failed(error)) => error.to_string(),
@@ -280,8 +324,11 @@ impl<J: Journal> Writer<J> {
         for (id, ask) in &finished {
             let stream = StreamId::Ask(*id);
             let head = heads::of_ask(&self.state, ask, now.wall_ms);
-            let written = self.journal.head(&stream).ok().flatten().map(|(_, head)| head.state);
-            if written.is_some_and(|state| state != HeadState::Closed) {
+            let is_closed = match self.journal.head(&stream) {
+                Ok(written) => written.is_none_or(|(_, head)| head.state == HeadState::Closed),
+                Err(_) => false,
+            };
+            if !is_closed {
                 self.closing.insert(stream, head);
             } else {
                 self.versions.remove(&stream);
