@@ -298,6 +298,8 @@ pub struct SurfaceInfo {
     pub name: String,
     pub remote: bool,
     pub scope: Scope,
+    /// How many asks it holds at once; `None`: any number.
+    pub capacity: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -32,6 +32,8 @@ pub(crate) struct Done {
 pub(crate) struct Snapshot {
     pub(crate) position: Position,
     pub(crate) asks: Vec<Shot>,
+    /// Asks that each surface with a capacity holds.
+    pub(crate) slots: BTreeMap<SurfaceId, BTreeSet<AskId>>,
 }
 
 /// A session with its number of open asks.
@@ -123,8 +125,15 @@ impl Engine {
         outlets: Outlets,
     ) -> std::io::Result<(Self, std::thread::JoinHandle<()>)> {
         let (queue, messages) = channel();
-        let desk =
-            Desk { writer, clock, outlets, waiters: BTreeMap::new(), known_agents: BTreeSet::new(), last: 0 };
+        let desk = Desk {
+            writer,
+            clock,
+            outlets,
+            waiters: BTreeMap::new(),
+            known_agents: BTreeSet::new(),
+            slots: BTreeMap::new(),
+            last: 0,
+        };
         let thread =
             std::thread::Builder::new().name("writer".to_owned()).spawn(move || desk.work(&messages))?;
         Ok((Self { queue }, thread))
@@ -211,6 +220,8 @@ struct Desk<J> {
     outlets: Outlets,
     waiters: BTreeMap<AskId, Vec<oneshot::Sender<Shot>>>,
     known_agents: BTreeSet<Instance>,
+    /// What surfaces with a capacity were told to show.
+    slots: BTreeMap<SurfaceId, BTreeSet<AskId>>,
     last: Position,
 }
 
@@ -285,6 +296,7 @@ impl<J: Journal> Desk<J> {
             }
         }
         self.tell_waiting(before);
+        self.tell_slots();
         let _ = self.writer.released();
         self.find_agents_of(&commands);
         self.set_alarm();
@@ -312,7 +324,7 @@ impl<J: Journal> Desk<J> {
                     .open()
                     .map(|(_, ask)| Shot { root: state.root_of(ask.session()), ask: ask.clone() })
                     .collect();
-                let _ = reply.send(Snapshot { position: self.last, asks });
+                let _ = reply.send(Snapshot { position: self.last, asks, slots: self.slots.clone() });
             }
             Message::Sessions { reply } => {
                 let state = self.writer.state();
@@ -417,6 +429,22 @@ impl<J: Journal> Desk<J> {
                 });
             }
         }
+    }
+
+    /// Surfaces with a capacity hear of an ask when it gets a slot there.
+    fn tell_slots(&mut self) {
+        let state = self.writer.state();
+        let now: BTreeMap<SurfaceId, BTreeSet<AskId>> =
+            state.limited_surfaces().map(|(surface, held)| (surface.clone(), held.clone())).collect();
+        for (surface, held) in &now {
+            let before = self.slots.get(surface);
+            for id in held.iter().filter(|id| before.is_some_and(|b| !b.contains(*id))) {
+                if let Some(shot) = self.shot(*id, &BTreeMap::new()) {
+                    self.publish(What::Slot { surface: surface.clone(), shot: Arc::new(shot) });
+                }
+            }
+        }
+        self.slots = now;
     }
 
     fn set_alarm(&self) {

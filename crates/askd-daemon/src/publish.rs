@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use askd_core::SessionKey;
+use askd_core::{SessionKey, SurfaceId};
 use askd_wire::StreamEvent;
 use tokio::sync::{broadcast, mpsc};
 
@@ -19,10 +19,25 @@ pub(crate) struct Published {
 
 #[derive(Debug)]
 pub(crate) enum What {
-    Ask { position: u64, what: &'static str, shot: Arc<Shot> },
-    Waiting { session: SessionKey, root: SessionKey, waiting: u32 },
+    Ask {
+        position: u64,
+        what: &'static str,
+        shot: Arc<Shot>,
+    },
+    /// A surface with a capacity got a free slot for this ask.
+    Slot {
+        surface: SurfaceId,
+        shot: Arc<Shot>,
+    },
+    Waiting {
+        session: SessionKey,
+        root: SessionKey,
+        waiting: u32,
+    },
     Notice(String),
-    Bye { restart: bool },
+    Bye {
+        restart: bool,
+    },
 }
 
 /// An event as streams send it, with what a stream filters by.
@@ -34,6 +49,8 @@ pub(crate) struct Ready {
     /// Requester and root of the ask, for streams that do not see all.
     pub(crate) shot: Option<Arc<Shot>>,
     pub(crate) root: Option<SessionKey>,
+    /// For this surface's stream only.
+    pub(crate) only: Option<SurfaceId>,
     pub(crate) last: bool,
 }
 
@@ -70,7 +87,12 @@ impl Hub {
 }
 
 fn ready(what: What) -> Option<Ready> {
+    let only = match &what {
+        What::Slot { surface, .. } => Some(surface.clone()),
+        _ => None,
+    };
     let (position, shot, root, last) = match &what {
+        What::Slot { shot, .. } => (None, Some(Arc::clone(shot)), Some(shot.root.clone()), false),
         What::Ask { position, shot, .. } => {
             (Some(*position), Some(Arc::clone(shot)), Some(shot.root.clone()), false)
         }
@@ -82,6 +104,9 @@ fn ready(what: What) -> Option<Ready> {
         What::Ask { position, what, shot } => {
             StreamEvent::Ask { position, what: what.to_owned(), ask: Box::new(shot.view()) }
         }
+        What::Slot { shot, .. } => {
+            StreamEvent::Ask { position: 0, what: "asked".to_owned(), ask: Box::new(shot.view()) }
+        }
         What::Waiting { session, root, waiting } => StreamEvent::Waiting {
             session: session.session,
             agent: session.agent,
@@ -92,7 +117,7 @@ fn ready(what: What) -> Option<Ready> {
         What::Bye { restart } => StreamEvent::Bye { restart },
     };
     let json = serde_json::to_string(&event).ok()?;
-    Some(Ready { position, name: name(&event), json: json.into(), shot, root, last })
+    Some(Ready { position, name: name(&event), json: json.into(), shot, root, only, last })
 }
 
 pub(crate) fn name(event: &StreamEvent) -> &'static str {

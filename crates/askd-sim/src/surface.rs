@@ -92,7 +92,6 @@ impl World {
         }
         surface.wanted = true;
         let info = SurfaceInfo {
-            capacity: None,
             name: surface.name.clone(),
             remote: surface.plan.remote,
             scope: surface.scope.clone(),

@@ -27,6 +27,7 @@ impl State {
                 self.apply_to_ask(*id, &record.event, record.at, now);
                 self.index(*id, now);
                 self.touched.insert(*id);
+                self.fill_slots();
             }
             StreamId::Session(key) => match &record.event {
                 Event::SessionStarted { session } => match self.sessions.get_mut(key) {
@@ -117,6 +118,9 @@ impl State {
                 }
                 state.shown.push(surface.clone());
             }
+            Event::SurfaceFailed { surface, .. } if !state.failed.contains(surface) => {
+                state.failed.push(surface.clone());
+            }
             Event::LateRecorded { answer } => state.late = Late::Recorded(answer.clone()),
             Event::LateUsed { by } => state.late = Late::Used(*by),
             Event::LateRevoked { .. } => state.late = Late::Over,
@@ -178,6 +182,7 @@ impl State {
             lost_at: None,
             late: Late::None,
             remote_shown_at: None,
+            failed: Vec::new(),
             shown: Vec::new(),
             turn_over: false,
             recalled: false,
@@ -237,9 +242,11 @@ impl State {
             Note::TurnOver { asks } => self.turn_over(asks.iter().copied()),
             Note::SurfaceAttached { surface, info } => {
                 self.surfaces.insert(surface.clone(), info.clone());
+                self.fill_slots();
             }
             Note::SurfaceDetached { surface } => {
                 self.surfaces.remove(surface);
+                self.fill_slots();
             }
             Note::RemotePolled { surface } => self.remote_polled(surface),
             Note::Woke => self.hold_for_remotes(now),

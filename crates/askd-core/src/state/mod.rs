@@ -8,6 +8,7 @@ mod observe;
 mod policy;
 mod raise;
 mod session;
+mod slots;
 mod timeout;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ pub struct State {
     handles_elsewhere: BTreeSet<Handle>,
     sessions: BTreeMap<SessionKey, Session>,
     surfaces: BTreeMap<SurfaceId, SurfaceInfo>,
+    slots: slots::Slots,
     /// Asks that are attached, by their link.
     links: BTreeMap<LinkId, BTreeSet<AskId>>,
     loosenings: BTreeSet<(String, String)>,
@@ -72,6 +74,8 @@ pub struct AskState {
     pub late: Late,
     /// When a remote surface first showed it.
     pub remote_shown_at: Option<Stamp>,
+    /// Names of surfaces that could not show it.
+    pub failed: Vec<String>,
     /// Names of surfaces that showed it.
     pub shown: Vec<String>,
     /// Nothing more will be seen of its call.

@@ -126,6 +126,7 @@ impl State {
             for (_, id, due) in self.timers.deadlines.range(..=until).take(PER_TICK) {
                 if let Some(ask) = self.asks.get(id) {
                     done.insert(*id);
+                    changes.extend(self.never_shown(*id, ask, now));
                     changes.push(match due {
                         Due::RemoteSilence => remote_silence(*id, ask, now),
                         _ => deadline(*id, ask, now),

@@ -183,7 +183,7 @@ pub fn turn_ended(subagent: Option<&str>) -> Seen {
 pub fn surface(name: &str, remote: bool) -> Command {
     Command::AttachSurface {
         surface: SurfaceId(name.to_owned()),
-        info: SurfaceInfo { name: name.to_owned(), remote, scope: Scope::All },
+        info: SurfaceInfo { name: name.to_owned(), remote, scope: Scope::All, capacity: None },
     }
 }
 

@@ -298,7 +298,15 @@ async fn register(
             Scope::Roots(roots)
         }
     };
-    let info = SurfaceInfo { name: body.name, remote: body.kind == wire::SurfaceKind::Remote, scope };
+    if body.capacity == Some(0) {
+        return Err(Refused::malformed("capacity must be above 0, or absent for any number"));
+    }
+    let info = SurfaceInfo {
+        name: body.name,
+        remote: body.kind == wire::SurfaceKind::Remote,
+        scope,
+        capacity: body.capacity,
+    };
     let SurfaceId(id) = surface_id(app.surfaces.fetch_add(1, Ordering::Relaxed));
     if let Ok(mut registered) = app.registered.lock() {
         registered.insert(id.clone(), info);

@@ -1,11 +1,11 @@
 //! `GET /v1/events`: snapshot, then stream, without a gap; `Last-Event-ID` resumes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use askd_core::id::StreamId;
-use askd_core::{Command, Hash256, SurfaceId};
+use askd_core::{AskId, Command, Hash256, SurfaceId};
 use askd_journal::Position;
 use askd_wire::StreamEvent;
 use axum::body::{Body, Bytes};
@@ -17,6 +17,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::engine::is_over;
 use crate::publish::{self, Ready};
 use crate::view::Shot;
 
@@ -42,6 +43,11 @@ enum Filter {
     All,
     Root(String),
     Own(Hash256),
+    /// What a surface with a capacity holds: asks come when they get a slot, and stay until they are over.
+    Slots {
+        surface: SurfaceId,
+        held: BTreeSet<AskId>,
+    },
 }
 
 impl Filter {
@@ -50,17 +56,22 @@ impl Filter {
             Self::All => true,
             Self::Root(root) => shot.root.to_string() == *root,
             Self::Own(token) => shot.ask.ask.requester.token == *token,
+            Self::Slots { held, .. } => held.contains(&shot.ask.ask.id),
         }
     }
 
-    fn passes(&self, event: &Ready) -> bool {
-        match (self, &event.shot, &event.root) {
+    fn passes(&mut self, event: &Ready) -> bool {
+        if let Some(only) = &event.only {
+            let Self::Slots { surface, held } = self else { return false };
+            return only == surface && event.shot.as_ref().is_some_and(|s| held.insert(s.ask.ask.id));
+        }
+        match (&*self, &event.shot, &event.root) {
             (_, Some(shot), _) => self.shows(shot),
             (_, None, _) if event.last => true,
             (Self::All, None, _) => true,
             (Self::Root(root), None, Some(of)) => of.to_string() == *root,
             (Self::Root(_), None, None) => true,
-            (Self::Own(_), None, _) => false,
+            (Self::Own(_) | Self::Slots { .. }, None, _) => false,
         }
     }
 }
@@ -71,6 +82,7 @@ pub(super) async fn all(
     Query(narrow): Query<Narrow>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
+    let mut limited = false;
     let surface = match narrow.surface {
         None => None,
         Some(id) => {
@@ -81,12 +93,17 @@ pub(super) async fn all(
                 )));
             };
             let surface = SurfaceId(id);
+            limited = info.capacity.is_some();
             app.engine.run(Command::AttachSurface { surface: surface.clone(), info }).await;
             Some(surface)
         }
     };
-    let filter = narrow.root.map_or(Filter::All, Filter::Root);
-    Ok(open(app, filter, surface, resume_from(&headers)?))
+    let from = resume_from(&headers)?;
+    Ok(match surface.clone().filter(|_| limited) {
+        // Slots are given anew to a surface that comes back, so it begins with a snapshot.
+        Some(of) => open(app, Filter::Slots { surface: of, held: BTreeSet::new() }, surface, None),
+        None => open(app, narrow.root.map_or(Filter::All, Filter::Root), surface, from),
+    })
 }
 
 /// For a requester: its own asks.
@@ -156,6 +173,9 @@ impl Stream {
     async fn snapshot(&mut self) -> Result<(), Ended> {
         let snapshot = self.app.engine.snapshot().await.ok_or(Ended)?;
         self.position = snapshot.position;
+        if let Filter::Slots { surface, held } = &mut self.filter {
+            *held = snapshot.slots.get(surface).cloned().unwrap_or_default();
+        }
         let asks = snapshot.asks.iter().filter(|s| self.filter.shows(s)).map(Shot::view).collect();
         self.send(&StreamEvent::Snapshot { position: snapshot.position, asks }).await
     }
@@ -202,6 +222,11 @@ impl Stream {
         }
         if self.filter.passes(&event) {
             self.write(event.position, event.name, &event.json).await?;
+        }
+        if let (Filter::Slots { held, .. }, Some(shot)) = (&mut self.filter, &event.shot)
+            && is_over(shot)
+        {
+            held.remove(&shot.ask.ask.id);
         }
         if event.last { Err(Ended) } else { Ok(()) }
     }

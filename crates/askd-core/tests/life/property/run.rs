@@ -330,7 +330,12 @@ impl Run {
             T::AgentGone(n) => Command::AgentGone { instance: make::instance(u32::from(*n)) },
             T::Attach { surface: n, remote } => Command::AttachSurface {
                 surface: surface(n),
-                info: SurfaceInfo { name: format!("s{n}"), remote: *remote, scope: Scope::All },
+                info: SurfaceInfo {
+                    name: format!("s{n}"),
+                    remote: *remote,
+                    scope: Scope::All,
+                    capacity: None,
+                },
             },
             T::Detach(n) => Command::DetachSurface { surface: surface(n) },
             T::Shown { ask, surface } => {
