@@ -167,8 +167,8 @@ pub trait Reader: Send {
 /// One writer.
 pub trait Journal: Reader {
     /// All of the batch or nothing, durable when it returns. A batch that contradicts itself (two appends of one
-    /// stream, two holders of one claim, an entry's id twice or committed before, a stream that would begin without an
-    /// entry) is refused with [`JournalError::Other`].
+    /// stream, two holders of one claim, a claim for a stream that does not exist, an entry's id twice or committed before,
+    /// a stream that would begin without an entry) is refused with [`JournalError::Other`].
     fn commit(&mut self, batch: &Batch) -> Result<Committed, CommitError>;
     /// Deletes closed streams that were closed before this wall time, with their claims, at most `limit` of them;
     /// returns how many went.

@@ -11,9 +11,17 @@ fn release(name: &str, holder: u128) -> Batch {
     Batch { release: vec![claim(name, &ask(holder))], ..Batch::default() }
 }
 
+/// Streams 1 to 3, to hold claims.
+fn begin(journal: &mut dyn Journal) {
+    journal.commit(&batch((1..=3).map(|n| one(&ask(n), 0, OPEN)))).unwrap();
+}
+
 pub(super) fn life(journal: &mut dyn Journal) {
     assert_eq!(journal.holder("key/a").unwrap(), None);
-    let first = Batch { take: vec![claim("key/a", &ask(1))], ..batch([one(&ask(1), 0, OPEN)]) };
+    let first = Batch {
+        take: vec![claim("key/a", &ask(1))],
+        ..batch([one(&ask(1), 0, OPEN), one(&ask(2), 0, OPEN)])
+    };
     journal.commit(&first).unwrap();
     assert_eq!(journal.holder("key/a").unwrap(), Some(ask(1)));
     // The same holder again is fine, also twice in one batch.
@@ -29,18 +37,20 @@ pub(super) fn life(journal: &mut dyn Journal) {
 }
 
 pub(super) fn contested(journal: &mut dyn Journal) {
+    begin(journal);
     journal.commit(&take("handle/k7f", 1)).unwrap();
     let tried = Batch {
         take: vec![claim("handle/new", &ask(2)), claim("handle/k7f", &ask(2))],
-        ..batch([one(&ask(2), 0, OPEN)])
+        ..batch([one(&ask(2), 1, OPEN), one(&ask(4), 0, OPEN)])
     };
     let before = picture(journal, &["handle/k7f", "handle/new"]);
     assert_eq!(conflict(journal, &tried), (vec![], vec![claim("handle/k7f", &ask(1))]));
     assert_eq!(picture(journal, &["handle/k7f", "handle/new"]), before);
-    assert_eq!(journal.head(&ask(2)).unwrap(), None);
+    assert_eq!(journal.head(&ask(4)).unwrap(), None);
 }
 
 pub(super) fn handover(journal: &mut dyn Journal) {
+    begin(journal);
     journal.commit(&take("key/a", 1)).unwrap();
     let over = Batch {
         take: vec![claim("key/a", &ask(2))],
@@ -55,12 +65,14 @@ pub(super) fn handover(journal: &mut dyn Journal) {
 }
 
 pub(super) fn foreign_release(journal: &mut dyn Journal) {
+    begin(journal);
     journal.commit(&take("key/a", 1)).unwrap();
     journal.commit(&release("key/a", 2)).unwrap();
     assert_eq!(journal.holder("key/a").unwrap(), Some(ask(1)));
 }
 
 pub(super) fn gathered(journal: &mut dyn Journal) {
+    begin(journal);
     let (one, two) = (claim("key/a", &ask(1)), claim("key/a", &ask(2)));
     // Taken and given up within one batch: nobody holds it.
     let mut batch = Batch::default();

@@ -1,18 +1,13 @@
 //! Atomic compare-and-set, and that what went in comes out.
 
-use askd_core::Handle;
-use askd_core::ask::{
-    Action, Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, OwnPrompt, Place,
-    Policy, Requester, RequesterKind, Subagent,
-};
-use askd_core::event::{Event, LateAnswer, SessionInfo};
-use askd_core::id::{AskId, Hash256, Instance, SessionKey, StreamId};
-use askd_core::outcome::{Cause, Outcome, OutcomeKind, Source};
+use askd_core::event::Event;
+use askd_core::id::{AskId, StreamId};
 use askd_core::time::{BootId, Stamp};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::hand::{
-    OPEN, ask, batch, claim, closed, conflict, entry, one, picture, refused, session, shown, some, stamp,
+    OPEN, ask, batch, claim, closed, conflict, entry, one, picture, refused, session, small, some, stamp,
 };
 use crate::contract::{Append, Batch, Committed, Entry, Head, HeadState, Journal, Positioned};
 
@@ -26,9 +21,9 @@ pub(super) fn read_back(journal: &mut dyn Journal) {
     let mut entries: Vec<Entry> =
         events.into_iter().zip(at).map(|(event, at)| Entry { at, ..entry(event) }).collect();
     entries.extend([
-        shown("line\nbreak, \"quotes\", \u{202e}bidi\u{0}, 🦀"),
+        small("line\nbreak, \"quotes\", \u{202e}bidi\u{0}, 🦀"),
         entry(Event::Detached),
-        entry(Event::SessionStarted { session: Box::new(session_info()) }),
+        entry(session_started()),
         entry(Event::SurfaceState {
             state: serde_json::json!({"offset": u64::MAX, "slots": [null, -1, "x"]}),
         }),
@@ -143,6 +138,7 @@ pub(super) fn contradictions(journal: &mut dyn Journal) {
         batch([Append { entries: [twice.entries.clone(), twice.entries.clone()].concat(), ..twice.clone() }]),
         batch([some(&ask(4), 0, 0, OPEN)]),
         Batch { take: vec![claim("key/a", &ask(1)), claim("key/a", &ask(2))], ..Batch::default() },
+        Batch { take: vec![claim("key/a", &ask(9))], ..batch([one(&ask(8), 0, OPEN)]) },
     ];
     for tried in bad {
         assert!(!refused(journal, &tried).is_empty());
@@ -256,117 +252,54 @@ pub(super) fn odd_names(journal: &mut dyn Journal) {
     assert_eq!(journal.due(i64::MAX, 100).unwrap(), []);
 }
 
-fn key(session: &str) -> SessionKey {
-    SessionKey { agent: "claude-code".to_owned(), session: session.to_owned() }
+/// Events are made from their JSON, as they are in journals, so that these stay the same when the core learns more.
+fn event(json: serde_json::Value) -> Event {
+    serde_json::from_value(json).unwrap()
 }
 
 fn asked(id: AskId, input: &str) -> Event {
-    let action = Action {
-        tool: "Bash".to_owned(),
-        kind: Some("execute".to_owned()),
-        title: None,
-        input: Some(input.to_owned()),
-        cwd: Some("/tmp/a b".to_owned()),
-    };
-    let subagent = Subagent {
-        work_id: "w1".to_owned(),
-        name: Some("tester".to_owned()),
-        kind: None,
-        depth: Some(1),
-        parent: None,
-    };
-    let option = Choice {
-        id: "always".to_owned(),
-        label: "Yes, and don't ask again".to_owned(),
-        kind: ChoiceKind::AllowAlways,
-        grants: Some("npm test:*".to_owned()),
-        payload: Some(serde_json::json!({"rules": [1, 2.5, {"x": null}]})),
-    };
-    let extra = [("unknown".to_owned(), serde_json::json!([i64::MIN, u64::MAX]))].into_iter().collect();
-    Event::Asked {
-        ask: Box::new(Ask {
-            id,
-            handle: Handle("k7f".to_owned()),
-            key: "call/1".to_owned(),
-            digest: action.digest(),
-            action,
-            class: Class::Tool,
-            attendance: Attendance::Background,
-            lineage: Lineage {
-                session: key("child"),
-                root: key("root"),
-                parent: Some(key("root")),
-                subagent: Some(subagent),
-                job: None,
-                call: Some("toolu_1".to_owned()),
-                turn: None,
-                place: Some(Place { tty: Some("/dev/pts/3".to_owned()), tmux_pane: None }),
-            },
-            options: vec![option],
-            policy: Policy {
-                deadline_ms: Some(360_000),
-                at_deadline: AtDeadline::Answer(Decision::Deny),
-                deny_stops: true,
-            },
-            requester: Requester {
-                kind: RequesterKind::Hook,
-                token: Hash256::of(b"token"),
-                instance: Some(instance()),
-                grace_ms: 0,
-                own_prompt: Some(OwnPrompt { at: "terminal".to_owned(), blocked: true }),
-            },
-            asked_at: stamp(50_000),
-            gives_up_ms: Some(u64::MAX),
-            extra,
-        }),
-    }
-}
-
-fn instance() -> Instance {
-    Instance { host: "box".to_owned(), pid: 42, start: u64::MAX }
+    let (session, hash) = (json!({"agent": "claude-code", "session": "s/1"}), "0f".repeat(32));
+    event(json!({"type": "asked", "ask": {
+        "id": id, "handle": "k7f", "key": "call/1", "digest": format!("sha256:{hash}"),
+        "action": {"tool": "Bash", "kind": "execute", "input": input, "cwd": "/tmp/a b"},
+        "class": "safety", "attendance": "background",
+        "lineage": {
+            "session": session, "root": session, "parent": session, "call": "toolu_1",
+            "subagent": {"work_id": "w1", "name": "tester", "depth": 1},
+            "place": {"tty": "/dev/pts/3"}
+        },
+        "options": [{
+            "id": "always", "label": "Yes, and don't ask again", "kind": "allow_always", "grants": "npm test:*",
+            "payload": {"rules": [1, 2.5, {"x": null}]}
+        }],
+        "policy": {"deadline_ms": 360_000, "at_deadline": {"answer": "deny"}, "deny_stops": true},
+        "requester": {
+            "kind": "hook", "token": hash, "instance": {"host": "box", "pid": 42, "start": u64::MAX},
+            "grace_ms": 0, "own_prompt": {"at": "terminal", "blocked": true}
+        },
+        "asked_at": stamp(50_000), "gives_up_ms": u64::MAX, "extra": {"unknown": [i64::MIN, u64::MAX]}
+    }}))
 }
 
 fn settled() -> Event {
-    Event::Settled {
-        outcome: Outcome {
-            kind: OutcomeKind::Denied,
-            cause: Cause::Person,
-            source: Some(Source::Direct),
-            surface: Some("terminal".to_owned()),
-            by: Some("ada".to_owned()),
-            option: Some("reject_once".to_owned()),
-            message: Some("not this folder".to_owned()),
-            stop: false,
-            at: stamp(60_000),
-            after_ms: 10_000,
-            late_of: Some(AskId(Uuid::from_u128(9))),
-        },
-    }
+    event(json!({"type": "settled", "outcome": {
+        "kind": "denied", "cause": "person", "source": "direct", "surface": "terminal", "by": "ada",
+        "option": "reject_once", "message": "not this folder", "stop": false, "at": stamp(60_000),
+        "after_ms": 10_000, "late_of": AskId(Uuid::from_u128(9))
+    }}))
 }
 
 fn late() -> Event {
-    Event::LateRecorded {
-        answer: LateAnswer {
-            decision: Decision::Allow,
-            source: Source::Remote,
-            surface: "telegram".to_owned(),
-            by: None,
-            message: None,
-            stop: true,
-            lost_at: stamp(-1),
-            for_ms: 60_000,
-        },
-    }
+    event(json!({"type": "late_recorded", "answer": {
+        "decision": "allow", "source": "remote", "surface": "telegram", "stop": true, "lost_at": stamp(-1),
+        "for_ms": 60_000
+    }}))
 }
 
-fn session_info() -> SessionInfo {
-    SessionInfo {
-        key: key("child"),
-        parent: Some(key("root")),
-        root: key("root"),
-        title: Some("Fix it".to_owned()),
-        cwd: None,
-        instance: Some(instance()),
-        place: None,
-    }
+fn session_started() -> Event {
+    let key = json!({"agent": "claude-code", "session": "child"});
+    event(json!({"type": "session_started", "session": {
+        "key": key, "parent": key, "root": key, "title": "Fix it",
+        "instance": {"host": "box", "pid": 42, "start": 0}
+    }}))
 }

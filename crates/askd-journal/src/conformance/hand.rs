@@ -47,9 +47,9 @@ pub fn entry(event: Event) -> Entry {
     Entry { id, at: stamp(50_000), event }
 }
 
-/// An entry that a surface showed the ask.
-pub fn shown(surface: impl Into<String>) -> Entry {
-    entry(Event::Shown { surface: surface.into() })
+/// A small entry that names a surface.
+pub fn small(surface: impl Into<String>) -> Entry {
+    entry(Event::SurfaceFailed { surface: surface.into(), reason: String::new() })
 }
 
 /// One entry for a stream at a version.
@@ -59,7 +59,7 @@ pub fn one(stream: &StreamId, expected: Version, head: Head) -> Append {
 
 /// So many entries for a stream at a version.
 pub fn some(stream: &StreamId, expected: Version, count: usize, head: Head) -> Append {
-    let entries = (0..count).map(|n| shown(format!("surface {n}"))).collect();
+    let entries = (0..count).map(|n| small(format!("surface {n}"))).collect();
     Append { stream: stream.clone(), expected, entries, head }
 }
 

@@ -66,6 +66,14 @@ impl Store {
             }
             events.push(text::encode(&entry.event)?);
         }
+        let begins = |stream: &StreamId| batch.appends.iter().any(|append| append.stream == *stream);
+        if let Some(claim) = batch
+            .take
+            .iter()
+            .find(|claim| !self.streams.contains_key(&claim.holder) && !begins(&claim.holder))
+        {
+            return Err(shape::orphaned(claim).into());
+        }
         // Nothing below can fail.
         let first = self.last + 1;
         let mut events = events.into_iter();

@@ -62,6 +62,6 @@ pub(super) fn check_pages(connection: &Connection, place: &Place) -> Result<(), 
         return Ok(());
     }
     let found: String =
-        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).at(place.path())?;
+        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).at(place.path())?;
     if found == "ok" { Ok(()) } else { Err(place.corrupt(&found)) }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use askd_core::id::{AskId, StreamId};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
@@ -24,7 +25,9 @@ use read::View;
 /// How long a foreign program (a person with a sqlite3 shell) may hold the file before a commit gives up.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Pages in the write-ahead log after which it is copied into the file.
-const CHECKPOINT_PAGES: i64 = 2_000;
+const CHECKPOINT_PAGES: i64 = 4_000;
+/// Page cache of the writer, in KiB; it fills as far as the journal has pages.
+const CACHE_KIB: i64 = 8_000;
 /// The write-ahead log shrinks to this many bytes after something large went through it.
 const LOG_BYTES: i64 = 16 << 20;
 
@@ -110,6 +113,8 @@ fn connect(place: &Place, access: OpenFlags) -> Result<Connection, JournalError>
     let open = || {
         let connection = Connection::open_with_flags(place.path(), flags)?;
         connection.busy_timeout(PATIENCE)?;
+        // Plans that do not depend on the values: otherwise SQLite prepares some statements anew at every use.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(32);
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
@@ -126,6 +131,7 @@ fn make_durable(connection: &Connection, place: &Place) -> Result<(), JournalErr
         // Only macOS knows the difference between fsync and fullfsync; elsewhere this changes nothing.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         Ok(mode)

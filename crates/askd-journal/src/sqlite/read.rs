@@ -7,7 +7,7 @@ use askd_core::time::{BootId, Stamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row};
 use uuid::Uuid;
 
-use super::error::{At as _, sort};
+use super::error::At as _;
 use crate::contract::{Entry, Head, JournalError, Position, Positioned, Version};
 use crate::text;
 
@@ -18,7 +18,8 @@ const CHECKED_ENTRIES: i64 = 32;
 macro_rules! entries {
     ($rest:literal) => {
         concat!(
-            "SELECT position, stream, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event FROM entry ",
+            "SELECT e.position, e.began, e.version, e.id, e.at_wall_ms, e.at_boot_ms, e.at_boot, e.sum, e.event,
+             h.stream, h.version FROM entry e LEFT JOIN head h ON h.began = e.began ",
             $rest
         )
     };
@@ -35,16 +36,16 @@ macro_rules! heads {
 }
 
 const HEAD: &str = heads!("WHERE stream = ?1");
-const READ: &str = entries!("WHERE stream = ?1 ORDER BY version");
-const FEED: &str = entries!("WHERE position > ?1 ORDER BY position LIMIT ?2");
-const NEWEST: &str = entries!("ORDER BY position DESC LIMIT ?1");
+const READ: &str = entries!("WHERE e.began = (SELECT began FROM head WHERE stream = ?1) ORDER BY e.version");
+const FEED: &str = entries!("WHERE e.position > ?1 ORDER BY e.position LIMIT ?2");
+const NEWEST: &str = entries!("ORDER BY e.position DESC LIMIT ?1");
 const OPEN_HEADS: &str = heads!("WHERE state <> 'closed' ORDER BY began");
 /// 'ask0' is what follows every 'ask/…'; the plus signs keep SQLite from going through all asks by name.
 const DUE: &str = heads!(
     "INDEXED BY head_due WHERE due_wall_ms <= ?1 AND +stream > 'ask/' AND +stream < 'ask0'
      ORDER BY due_wall_ms, began LIMIT ?2"
 );
-const HOLDER: &str = "SELECT holder FROM claim WHERE name = ?1";
+const HOLDER: &str = "SELECT h.stream FROM claim c LEFT JOIN head h ON h.began = c.began WHERE c.name = ?1";
 const CONTAINS: &str = "SELECT 1 FROM entry WHERE id = ?1";
 const LAST: &str = "SELECT max(coalesce((SELECT max(position) FROM entry), 0),
                     coalesce((SELECT position FROM mark WHERE name = 'pruned'), 0))";
@@ -74,7 +75,15 @@ impl View {
     }
 
     pub(super) fn read(&self, stream: &StreamId) -> Result<Vec<Positioned>, JournalError> {
-        self.rows(READ, [stream.to_string()], |row| self.entry_row(row))
+        let found = self.rows(READ, [stream.to_string()], |row| {
+            Ok((self.entry_row(row)?, row.get(10).at(&self.path)?))
+        })?;
+        let whole = found.iter().map(|(entry, _)| entry.version).eq(1..=found.len() as u64)
+            && found.last().is_none_or(|(entry, version)| i64::try_from(entry.version) == Ok(*version));
+        if !whole {
+            return Err(self.corrupt(format!("{stream} has lost entries")));
+        }
+        Ok(found.into_iter().map(|(entry, _)| entry).collect())
     }
 
     pub(super) fn feed(&self, after: Position, limit: usize) -> Result<Vec<Positioned>, JournalError> {
@@ -110,9 +119,8 @@ impl View {
     /// Reads what the start will rely on: the newest entries, and that their streams' heads agree with them.
     pub(super) fn check(&self) -> Result<(), JournalError> {
         for found in self.rows(NEWEST, [CHECKED_ENTRIES], |row| self.entry_row(row))? {
-            let Some((version, _)) = self.head(&found.stream)? else {
-                return Err(self.corrupt(format!("{} has entries and no head", found.stream)));
-            };
+            // Without a head the entry would not have been read.
+            let version = self.head(&found.stream)?.map_or(0, |(version, _)| version);
             if version < found.version {
                 return Err(self.corrupt(format!(
                     "the head of {} says version {version}, an entry says {}",
@@ -173,12 +181,15 @@ impl View {
                 boot: BootId(Uuid::from_bytes(row.get(6)?)),
             };
             let id = Uuid::from_bytes(row.get(3)?);
-            Ok((row.get(0)?, row.get_ref(1)?.as_str()?, row.get(2)?, id, at, row.get(7)?))
+            let name = row.get_ref(9)?.as_str_or_null()?;
+            Ok((row.get(0)?, row.get(2)?, id, at, row.get(7)?, row.get_ref(8)?.as_str()?, name))
         };
-        let (position, name, version, id, at, sum): (i64, &str, i64, Uuid, Stamp, i64) =
-            get().map_err(|e| sort(&self.path, &e))?;
+        let (position, version, id, at, sum, event, name): (i64, i64, Uuid, Stamp, i64, &str, Option<&str>) =
+            get().at(&self.path)?;
         let (position, version) = (self.count(position)?, self.count(version)?);
-        let event = row.get_ref(8).and_then(|event| Ok(event.as_str()?)).at(&self.path)?;
+        let Some(name) = name else {
+            return Err(self.corrupt(format!("the entry at position {position} is of no stream")));
+        };
         if text::entry_sum(position, name, version, id, at, event) != sum {
             return Err(self.corrupt(format!("the entry at position {position} was changed")));
         }

@@ -14,10 +14,24 @@ const STEPS: [&str; 2] = [BASE, READABLE];
 
 const KNOWN: i64 = STEPS.len() as i64;
 
+/// A stream is known inside by the position of its first entry: small, unique, in the order of beginning.
 const BASE: &str = "
+    CREATE TABLE head(
+        began INTEGER PRIMARY KEY,
+        stream TEXT NOT NULL UNIQUE,
+        version INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK(state IN ('open', 'unfinished', 'closed')),
+        root TEXT,
+        due_wall_ms INTEGER,
+        closed_wall_ms INTEGER,
+        sum INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX head_live ON head(began) WHERE state <> 'closed';
+    CREATE INDEX head_due ON head(due_wall_ms) WHERE due_wall_ms IS NOT NULL;
+
     CREATE TABLE entry(
         position INTEGER PRIMARY KEY,
-        stream TEXT NOT NULL,
+        began INTEGER NOT NULL,
         version INTEGER NOT NULL,
         id BLOB NOT NULL UNIQUE,
         at_wall_ms INTEGER NOT NULL,
@@ -25,27 +39,14 @@ const BASE: &str = "
         at_boot BLOB NOT NULL,
         sum INTEGER NOT NULL,
         event TEXT NOT NULL,
-        UNIQUE(stream, version)
+        UNIQUE(began, version)
     ) STRICT;
-
-    CREATE TABLE head(
-        stream TEXT PRIMARY KEY,
-        version INTEGER NOT NULL,
-        began INTEGER NOT NULL,
-        state TEXT NOT NULL CHECK(state IN ('open', 'unfinished', 'closed')),
-        root TEXT,
-        due_wall_ms INTEGER,
-        closed_wall_ms INTEGER,
-        sum INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX head_live ON head(began) WHERE state <> 'closed';
-    CREATE INDEX head_due ON head(due_wall_ms, began) WHERE due_wall_ms IS NOT NULL;
 
     CREATE TABLE claim(
         name TEXT PRIMARY KEY,
-        holder TEXT NOT NULL
+        began INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX claim_holder ON claim(holder);
+    CREATE INDEX claim_holder ON claim(began);
 
     -- 'pruned': the newest position when entries were last pruned, so that positions are never given twice.
     CREATE TABLE mark(
@@ -57,7 +58,7 @@ const BASE: &str = "
 
 /// An index for pruning, and a view for people with a sqlite3 shell. Functions only that SQLite had before 3.38.
 const READABLE: &str = "
-    CREATE INDEX head_closed ON head(closed_wall_ms, began) WHERE state = 'closed';
+    CREATE INDEX head_closed ON head(closed_wall_ms) WHERE state = 'closed';
 
     CREATE VIEW log AS
     SELECT
@@ -74,12 +75,12 @@ const READABLE: &str = "
         json_extract(e.event, '$.outcome.by') AS who,
         json_extract(e.event, '$.outcome.message') AS message,
         h.state,
-        e.stream,
+        h.stream,
         e.version,
         e.event AS body
     FROM entry e
-    LEFT JOIN entry a ON a.stream = e.stream AND a.version = 1 AND e.stream LIKE 'ask/%'
-    LEFT JOIN head h ON h.stream = e.stream
+    LEFT JOIN head h ON h.began = e.began
+    LEFT JOIN entry a ON a.began = e.began AND a.version = 1 AND h.stream LIKE 'ask/%'
     ORDER BY e.position;
 ";
 

@@ -1,11 +1,13 @@
 //! Commits and pruning: each one transaction, each all or nothing.
 
+use std::collections::BTreeMap;
+
 use askd_core::id::StreamId;
 use rusqlite::{OptionalExtension as _, params};
 
-use super::error::{At as _, is_certain, is_taken};
+use super::error::{At as _, is_certain, is_taken, sort};
 use super::read::View;
-use crate::contract::{Append, Batch, Claim, CommitError, Committed, JournalError, Position};
+use crate::contract::{Append, Batch, Claim, CommitError, Committed, JournalError, Position, Version};
 use crate::{shape, text};
 
 /// Free pages are kept for the entries to come; only what is more than this many, and more than a quarter of the file,
@@ -13,7 +15,7 @@ use crate::{shape, text};
 const SPARE_PAGES: i64 = 1_024;
 
 /// What may be pruned, oldest first.
-pub(super) const OLD: &str = "SELECT stream FROM head WHERE state = 'closed' AND closed_wall_ms < ?1
+pub(super) const OLD: &str = "SELECT began FROM head WHERE state = 'closed' AND closed_wall_ms < ?1
     ORDER BY closed_wall_ms, began LIMIT ?2";
 
 pub(super) fn commit(view: &View, batch: &Batch) -> Result<Committed, CommitError> {
@@ -25,27 +27,39 @@ pub(super) fn commit(view: &View, batch: &Batch) -> Result<Committed, CommitErro
         .map(|append| append.entries.iter().map(|entry| text::encode(&entry.event)).collect())
         .collect::<Result<Vec<Vec<String>>, _>>()?;
     let transaction = Transaction::begin(view)?;
-    check(view, batch)?;
+    let mut began = check(view, batch)?;
     let first = view.last()? + 1;
     let mut next = first;
     for (append, events) in batch.appends.iter().zip(&events) {
-        next = write_append(view, append, events, next)?;
+        let began = *began.entry(&append.stream).or_insert(next);
+        next = write_append(view, append, events, began, next)?;
     }
-    write_claims(view, batch)?;
+    write_claims(view, batch, &began)?;
     transaction.commit()?;
     Ok(Committed { first, last: next - 1 })
 }
 
-/// Finds every conflict before anything is written, so that the loser of a race costs no disk access.
-fn check(view: &View, batch: &Batch) -> Result<(), CommitError> {
+/// Where streams began that this batch has to do with.
+type Began<'b> = BTreeMap<&'b StreamId, Position>;
+
+/// Finds every conflict before anything is written, so that the loser of a race costs no disk access. Returns the
+/// streams of the appends that are there already.
+fn check<'b>(view: &View, batch: &'b Batch) -> Result<Began<'b>, CommitError> {
+    let mut known = Began::new();
     let mut streams = Vec::new();
     for append in &batch.appends {
-        if view.head(&append.stream)?.map_or(0, |(version, _)| version) != append.expected {
+        let found = find(view, &append.stream)?;
+        if found.map_or(0, |(_, version)| version) != append.expected {
             streams.push(append.stream.clone());
         }
+        known.extend(found.map(|(began, _)| (&append.stream, began)));
     }
     let mut claims = Vec::new();
     for claim in &batch.take {
+        // Mostly nobody holds it, so who it is, is asked separately.
+        if !view.statement("SELECT 1 FROM claim WHERE name = ?1")?.exists([&claim.name]).at(view.path())? {
+            continue;
+        }
         let Some(holder) = view.holder(&claim.name)? else { continue };
         let held = Claim { name: claim.name.clone(), holder };
         if held.holder != claim.holder && !batch.release.contains(&held) {
@@ -53,9 +67,19 @@ fn check(view: &View, batch: &Batch) -> Result<(), CommitError> {
         }
     }
     if streams.is_empty() && claims.is_empty() {
-        return Ok(());
+        return Ok(known);
     }
     Err(CommitError::Conflict { streams, claims })
+}
+
+/// Where a stream began, and its version.
+fn find(view: &View, stream: &StreamId) -> Result<Option<(Position, Version)>, JournalError> {
+    let found = view
+        .statement("SELECT began, version FROM head WHERE stream = ?1")?
+        .query_row([stream.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+        .at(view.path())?;
+    found.map(|(began, version)| Ok((view.count(began)?, view.count(version)?))).transpose()
 }
 
 /// Writes one append from position `next` on; returns the position after it.
@@ -63,29 +87,30 @@ fn write_append(
     view: &View,
     append: &Append,
     events: &[String],
+    began: Position,
     mut next: Position,
 ) -> Result<Position, CommitError> {
     let stream = append.stream.to_string();
-    let first = next;
     let mut version = append.expected;
-    let mut insert = view.statement(
-        "INSERT INTO entry(position, stream, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?;
     for (entry, event) in append.entries.iter().zip(events) {
         version += 1;
         let at = entry.at;
-        let inserted = insert.execute(params![
-            next.cast_signed(),
-            stream,
-            version.cast_signed(),
-            entry.id.as_bytes().as_slice(),
-            at.wall_ms,
-            at.boot_ms.cast_signed(),
-            at.boot.0.as_bytes().as_slice(),
-            text::entry_sum(next, &stream, version, entry.id, at, event),
-            event,
-        ]);
+        let inserted = view
+            .statement(
+                "INSERT INTO entry(position, began, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?
+            .execute(params![
+                next.cast_signed(),
+                began.cast_signed(),
+                version.cast_signed(),
+                entry.id.as_bytes().as_slice(),
+                at.wall_ms,
+                at.boot_ms.cast_signed(),
+                at.boot.0.as_bytes().as_slice(),
+                text::entry_sum(next, &stream, version, entry.id, at, event),
+                event,
+            ]);
         match inserted {
             Ok(_) => next += 1,
             Err(e) if is_taken(&e) && view.contains(entry.id)? => {
@@ -93,59 +118,77 @@ fn write_append(
             }
             // The head did not know of this version: the constraint is the second guard of the compare-and-set.
             Err(e) if is_taken(&e) => return Err(stale(&append.stream)),
-            Err(e) => return Err(super::error::sort(view.path(), &e).into()),
+            Err(e) => return Err(sort(view.path(), &e).into()),
         }
     }
-    let began = match append.expected {
-        0 => first,
-        _ => began(view, &stream)?,
-    };
+    if write_head(view, append, &stream, began, version)? { Ok(next) } else { Err(stale(&append.stream)) }
+}
+
+/// False when the head is not at the expected version.
+fn write_head(
+    view: &View,
+    append: &Append,
+    stream: &str,
+    began: Position,
+    version: Version,
+) -> Result<bool, JournalError> {
     let head = &append.head;
-    let written = view
-        .statement(
-            "INSERT INTO head(stream, version, began, state, root, due_wall_ms, closed_wall_ms, sum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-             ON CONFLICT(stream) DO UPDATE SET version = ?2, state = ?4, root = ?5, due_wall_ms = ?6,
-                 closed_wall_ms = ?7, sum = ?8
-             WHERE version = ?9",
+    let state = text::state_name(head.state);
+    let sum = text::head_sum(stream, version, began, head);
+    let (version, began) = (version.cast_signed(), began.cast_signed());
+    let written = if append.expected == 0 {
+        view.statement(
+            "INSERT INTO head(began, stream, version, state, root, due_wall_ms, closed_wall_ms, sum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
+            began,
             stream,
-            version.cast_signed(),
-            began.cast_signed(),
-            text::state_name(head.state),
+            version,
+            state,
             head.root,
             head.due_wall_ms,
             head.closed_wall_ms,
-            text::head_sum(&stream, version, began, head),
-            append.expected.cast_signed(),
+            sum
         ])
-        .at(view.path())?;
-    if written == 1 { Ok(next) } else { Err(stale(&append.stream)) }
-}
-
-fn began(view: &View, stream: &str) -> Result<Position, JournalError> {
-    let began = view
-        .statement("SELECT began FROM head WHERE stream = ?1")?
-        .query_row([stream], |row| row.get(0))
-        .optional()
-        .at(view.path())?;
-    began.map_or(Ok(0), |began| view.count(began))
+    } else {
+        view.statement(
+            "UPDATE head SET version = ?2, state = ?3, root = ?4, due_wall_ms = ?5, closed_wall_ms = ?6, sum = ?7
+             WHERE began = ?1 AND version = ?8",
+        )?
+        .execute(params![
+            began,
+            version,
+            state,
+            head.root,
+            head.due_wall_ms,
+            head.closed_wall_ms,
+            sum,
+            append.expected.cast_signed()
+        ])
+    };
+    written.map(|rows| rows == 1).at(view.path())
 }
 
 fn stale(stream: &StreamId) -> CommitError {
     CommitError::Conflict { streams: vec![stream.clone()], claims: Vec::new() }
 }
 
-fn write_claims(view: &View, batch: &Batch) -> Result<(), JournalError> {
-    for Claim { name, holder } in &batch.release {
-        view.statement("DELETE FROM claim WHERE name = ?1 AND holder = ?2")?
-            .execute([name, &holder.to_string()])
+fn write_claims(view: &View, batch: &Batch, known: &Began<'_>) -> Result<(), JournalError> {
+    let began = |holder| match known.get(holder) {
+        Some(began) => Ok(Some(*began)),
+        None => Ok(find(view, holder)?.map(|(began, _)| began)),
+    };
+    for claim in &batch.release {
+        let Some(began) = began(&claim.holder)? else { continue };
+        view.statement("DELETE FROM claim WHERE name = ?1 AND began = ?2")?
+            .execute(params![claim.name, began.cast_signed()])
             .at(view.path())?;
     }
-    for Claim { name, holder } in &batch.take {
-        view.statement("INSERT INTO claim(name, holder) VALUES (?1, ?2) ON CONFLICT(name) DO NOTHING")?
-            .execute([name, &holder.to_string()])
+    for claim in &batch.take {
+        let Some(began) = began(&claim.holder)? else { return Err(shape::orphaned(claim)) };
+        view.statement("INSERT INTO claim(name, began) VALUES (?1, ?2) ON CONFLICT(name) DO NOTHING")?
+            .execute(params![claim.name, began.cast_signed()])
             .at(view.path())?;
     }
     Ok(())
@@ -154,7 +197,7 @@ fn write_claims(view: &View, batch: &Batch) -> Result<(), JournalError> {
 pub(super) fn prune(view: &View, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let transaction = Transaction::begin(view)?;
-    let old: Vec<String> = view
+    let old: Vec<i64> = view
         .statement(OLD)?
         .query_map([closed_before_wall_ms, limit], |row| row.get(0))
         .and_then(Iterator::collect)
@@ -166,13 +209,13 @@ pub(super) fn prune(view: &View, closed_before_wall_ms: i64, limit: usize) -> Re
     view.statement("UPDATE mark SET position = ?1 WHERE name = 'pruned'")?
         .execute([last.cast_signed()])
         .at(view.path())?;
-    for stream in &old {
+    for began in &old {
         for sql in [
-            "DELETE FROM entry WHERE stream = ?1",
-            "DELETE FROM claim WHERE holder = ?1",
-            "DELETE FROM head WHERE stream = ?1",
+            "DELETE FROM entry WHERE began = ?1",
+            "DELETE FROM claim WHERE began = ?1",
+            "DELETE FROM head WHERE began = ?1",
         ] {
-            view.statement(sql)?.execute([stream]).at(view.path())?;
+            view.statement(sql)?.execute([began]).at(view.path())?;
         }
     }
     transaction.commit().map_err(|e| match e {
@@ -214,7 +257,7 @@ impl<'v> Transaction<'v> {
         let view = self.view;
         let Err(error) = view.statement("COMMIT")?.execute([]) else { return Ok(()) };
         drop(self);
-        let sorted = super::error::sort(view.path(), &error);
+        let sorted = sort(view.path(), &error);
         // The log may hold the whole batch although its sync failed, and a restart would then find it. Emptying the log
         // settles that: after it, what is not in the file is nowhere.
         if is_certain(&error) || view.empty_log().is_ok_and(|emptied| emptied) {
