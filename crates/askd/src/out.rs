@@ -55,6 +55,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
+    #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { colour: false };
 
     /// For standard output: none with `NO_COLOR`, on a dumb terminal, or where no terminal is.

@@ -23,8 +23,8 @@ use crate::waiting::CallerWatch;
 const AGENT: &str = "demo-agent";
 /// What the agent wants to write.
 const FILES: [(&str, &str); 2] = [
-    ("hello.txt", "Hello! An agent wrote this, after a person allowed it.\n"),
-    ("second.txt", "A second file. Deny this one and see that it is not written.\n"),
+    ("hello.txt", "Hello! An agent wrote this, after a person allowed it."),
+    ("second.txt", "A second file. Deny this one and see that it is not written."),
 ];
 
 pub(crate) fn demo(desk: &Desk, args: DemoArgs) -> Done {
@@ -125,13 +125,14 @@ fn act(asker: &mut Asker, ask: &Ask, path: &PathBuf, name: &str, content: &str) 
         (OutcomeKind::Allowed, Verdict::Allow) => {
             // An outcome that is handed twice does no harm; one that is not handed would look undelivered.
             let _ = asker.handed(&ask.id);
-            fs::write(path, content)
+            fs::write(path, format!("{content}\n"))
                 .map_err(|error| Failure::unavailable(format!("{}: {error}", path.display())))?;
             let _ = asker.confirmed(&ask.id);
             out::print_line(&format!("I was allowed and have written {name}."))
         }
         (OutcomeKind::Denied, Verdict::Deny) => {
             let _ = asker.handed(&ask.id);
+            let _ = asker.confirmed(&ask.id);
             let reason = outcome.reason_for_model.as_deref().unwrap_or("no reason was given");
             out::print_line(&format!(
                 "I was not allowed, so {name} is not written. I was told: {}",

@@ -19,7 +19,8 @@ struct Card {
 impl Card {
     fn field(&mut self, label: &str, text: &str) {
         let label = format!("{label:LABEL$}");
-        self.lines.push(format!("  {} {text}", self.style.dim(&label)));
+        let line = format!("  {} {text}", self.style.dim(&label));
+        self.lines.push(line.trim_end().to_owned());
     }
 
     fn opt(&mut self, label: &str, text: Option<&str>) {
