@@ -92,6 +92,7 @@ impl State {
     /// Makes sure that a session is known, with what is told of it now. Returns it as it will be.
     pub(super) fn announce(&self, seen: &Observe, now: Now, changes: &mut Vec<Change>) -> SessionInfo {
         let known = self.sessions.get(&seen.session);
+        let live = known.filter(|s| !s.ended);
         let parent = seen.parent.clone().or_else(|| known.and_then(|s| s.info.parent.clone()));
         let root = match &parent {
             Some(parent) => self.root_of(parent),
@@ -104,8 +105,9 @@ impl State {
             title: seen.title.clone().or_else(|| known.and_then(|s| s.info.title.clone())),
             // The first directory is the session's; a later `cd` does not rename it.
             cwd: known.and_then(|s| s.info.cwd.clone()).or_else(|| seen.cwd.clone()),
-            instance: seen.instance.clone().or_else(|| known.and_then(|s| s.info.instance.clone())),
-            place: seen.place.clone().or_else(|| known.and_then(|s| s.info.place.clone())),
+            // A session that goes on after its end may run in another process, at another place.
+            instance: seen.instance.clone().or_else(|| live.and_then(|s| s.info.instance.clone())),
+            place: seen.place.clone().or_else(|| live.and_then(|s| s.info.place.clone())),
         };
         if known.is_none_or(|s| s.ended || s.info != info) {
             let event = Event::SessionStarted { session: Box::new(info.clone()) };

@@ -14,8 +14,8 @@ pub fn id(n: u128) -> AskId {
     AskId(Uuid::from_u128(n))
 }
 
-pub fn token(n: u8) -> TokenHash {
-    Hash256([n; 32])
+pub fn token(n: impl Into<u32>) -> TokenHash {
+    Hash256::of(&n.into().to_be_bytes())
 }
 
 pub fn session(name: &str) -> SessionKey {
@@ -59,7 +59,7 @@ pub fn own_prompt(blocked: bool) -> OwnPrompt {
 }
 
 /// An ask of a library client in the foreground: no deadline, a minute of grace. The key, token and link are the number's.
-pub fn raise(n: u8, in_session: &str) -> Raise {
+pub fn raise(n: u32, in_session: &str) -> Raise {
     Raise {
         id: id(u128::from(n) + 1),
         key: format!("key-{n}"),
@@ -90,17 +90,17 @@ pub fn raise(n: u8, in_session: &str) -> Raise {
 }
 
 /// The same from a hook process, which cannot come back.
-pub fn hook(n: u8, in_session: &str) -> Raise {
+pub fn hook(n: u32, in_session: &str) -> Raise {
     Raise { kind: RequesterKind::Hook, grace_ms: 0, ..raise(n, in_session) }
 }
 
 /// The same in the background, with a deadline of its own.
-pub fn background(n: u8, in_session: &str, deadline_ms: u64) -> Raise {
+pub fn background(n: u32, in_session: &str, deadline_ms: u64) -> Raise {
     Raise { attendance: Some(Attendance::Background), deadline_ms: Some(deadline_ms), ..raise(n, in_session) }
 }
 
 /// The same call asks again, by another request.
-pub fn again(raise: &Raise, n: u8) -> Raise {
+pub fn again(raise: &Raise, n: u32) -> Raise {
     let fresh = self::raise(n, &raise.session.session);
     Raise { id: fresh.id, key: fresh.key, token: fresh.token, link: fresh.link, ..raise.clone() }
 }

@@ -1,5 +1,6 @@
 //! The shell's part on a virtual clock: handle, apply, journal, sweep, recall and restart, in the shell's order.
 
+pub mod dice;
 pub mod make;
 
 use std::collections::{BTreeMap, BTreeSet};

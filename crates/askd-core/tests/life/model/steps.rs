@@ -158,8 +158,9 @@ impl Model {
                 }
                 self.observe(&o.session, &o.seen);
             }
-            Command::AttachSurface { surface, info } if info.remote => {
-                self.remotes.insert(surface.clone());
+            Command::AttachSurface { surface, info } => {
+                self.remotes.remove(surface);
+                self.remotes.extend(info.remote.then(|| surface.clone()));
             }
             Command::DetachSurface { surface } => {
                 self.remotes.remove(surface);

@@ -233,7 +233,7 @@ impl Run {
         let surface = |n: &u8| SurfaceId(format!("s{n}"));
         let work = |thread: &usize| THREADS[*thread].1.map(str::to_owned);
         let token = |run: &Self, ask: AskId, own: &bool| {
-            if *own { run.raised[&ask].token } else { make::token(99) }
+            if *own { run.raised[&ask].token } else { make::token(99u32) }
         };
         Some(match step {
             T::Raise(spec) => Command::Raise(Box::new(self.new_raise(spec))),
@@ -244,7 +244,7 @@ impl Run {
                 raise.supersedes = None;
                 match other {
                     Other::Nothing => {}
-                    Other::Token => raise.token = make::token(7),
+                    Other::Token => raise.token = make::token(7u32),
                     Other::Digest => raise.action = make::action("another"),
                     Other::Instance => raise.instance = Some(make::instance(9)),
                     Other::Key => raise.key = format!("key-of-{}", self.count),

@@ -1,0 +1,324 @@
+//! Who asks, and which call it is about: sessions, subagents, correlation by observation.
+
+use askd_core::ask::{Attendance, Subagent};
+use askd_core::{AskId, Cause, Command, Decision, Delivery, Observe, Raise, Refusal, Seen, Settings};
+
+use crate::common::World;
+use crate::common::make::{
+    action, call_ended, call_started, cancelled, child, hook, instance, raise, seen, session, spawn,
+    subagent_started, token, turn_ended,
+};
+
+fn world() -> World {
+    World::new(Settings::default())
+}
+
+fn of_child(n: u32, work_id: &str) -> Raise {
+    Raise { subagent: Some(child(work_id)), ..hook(n, "a") }
+}
+
+fn subagent(world: &World, ask: AskId) -> &Subagent {
+    world.ask(ask).ask.lineage.subagent.as_ref().unwrap()
+}
+
+#[test]
+fn c14_an_ask_carries_the_name_type_and_depth_of_its_subagent() {
+    let mut world = world();
+    world.see("a", spawn("c1", "tester", "general", false));
+    world.see("a", subagent_started("w1", Some("general"), None));
+    let ask = world.raise(&of_child(1, "w1"));
+    let told = |w: &World, ask| {
+        let s = subagent(w, ask);
+        (s.name.clone(), s.kind.clone(), s.depth, s.parent.clone())
+    };
+    assert_eq!(told(&world, ask), (Some("tester".to_owned()), Some("general".to_owned()), Some(1), None));
+    // A child of the child.
+    world.see("a", subagent_started("w2", Some("reader"), Some("w1")));
+    let ask = world.raise(&of_child(2, "w2"));
+    assert_eq!(told(&world, ask), (None, Some("reader".to_owned()), Some(2), Some("w1".to_owned())));
+    // After a restart it is still known.
+    world.crash();
+    let ask = world.raise(&of_child(3, "w1"));
+    assert_eq!(told(&world, ask).0.as_deref(), Some("tester"));
+    // What the requester itself says is not overwritten.
+    let named = Subagent { name: Some("mine".to_owned()), ..child("w1") };
+    let ask = world.raise(&Raise { subagent: Some(named), ..of_child(4, "w1") });
+    assert_eq!(told(&world, ask).0.as_deref(), Some("mine"));
+}
+
+#[test]
+fn c14_a_child_that_could_be_one_of_two_spawns_gets_no_name() {
+    let mut world = world();
+    world.see("a", spawn("c1", "tester", "general", true));
+    world.see("a", spawn("c2", "reader", "general", false));
+    world.see("a", subagent_started("w1", Some("general"), None));
+    let ask = world.raise(&of_child(1, "w1"));
+    assert_eq!((&subagent(&world, ask).name, subagent(&world, ask).depth), (&None, None));
+    assert_eq!(world.ask(ask).ask.attendance, Attendance::Foreground, "unknown is foreground");
+    // Named by the agent, or of a type of its own, it is not ambiguous.
+    let named = Seen::SubagentStarted {
+        work_id: "w2".to_owned(),
+        kind: None,
+        name: None,
+        parent: None,
+        call: Some("c1".to_owned()),
+    };
+    world.see("a", named);
+    let ask = world.raise(&of_child(2, "w2"));
+    assert_eq!(subagent(&world, ask).name.as_deref(), Some("tester"));
+    assert_eq!(world.ask(ask).ask.attendance, Attendance::Background);
+}
+
+#[test]
+fn c14_a_child_that_shows_itself_again_does_not_take_the_spawn_of_another() {
+    let mut world = world();
+    world.see("a", spawn("c1", "tester", "general", false));
+    world.see("a", subagent_started("w1", Some("general"), None));
+    world.see("a", spawn("c2", "reader", "general", true));
+    let before = world.history.len();
+    world.see("a", subagent_started("w1", Some("general"), None));
+    assert_eq!(world.history.len(), before, "nothing new was said");
+    world.see("a", subagent_started("w2", Some("general"), None));
+    let asks = [of_child(1, "w1"), of_child(2, "w2")].map(|r| world.raise(&r));
+    let names = asks.map(|ask| subagent(&world, ask).name.clone().unwrap());
+    assert_eq!(names, ["tester", "reader"]);
+    assert_eq!(
+        asks.map(|ask| world.ask(ask).ask.attendance),
+        [Attendance::Foreground, Attendance::Background]
+    );
+}
+
+#[test]
+fn c4_a_hook_finds_its_call_only_when_exactly_one_fits() {
+    let ls = action("ls").digest();
+    let mut world = world();
+    world.see("a", call_started("other thread", Some("w1"), ls));
+    world.see("a", call_started("other content", None, action("rm").digest()));
+    world.run(&seen("b", call_started("other session", None, ls))).unwrap();
+    let ask = world.raise(&hook(1, "a"));
+    assert_eq!(world.ask(ask).call(), None);
+    world.see("a", call_started("c1", None, ls));
+    let ask = world.raise(&hook(2, "a"));
+    assert_eq!(world.ask(ask).call(), Some("c1"));
+    // Two calls with one content: which one asks cannot be known, and an observation of either settles nothing.
+    world.see("a", call_started("c2", None, ls));
+    world.see("a", call_started("c3", None, ls));
+    let twins = [hook(3, "a"), hook(4, "a")].map(|r| world.raise(&r));
+    world.see("a", call_ended("c2"));
+    world.see("a", call_ended("c3"));
+    for ask in twins {
+        assert_eq!(world.ask(ask).call(), None);
+        assert!(world.ask(ask).is_open(), "an ambiguous match settles nothing");
+    }
+    // With one of them over, the next is the other's.
+    world.see("a", call_started("c4", None, ls));
+    let ask = world.raise(&hook(5, "a"));
+    assert_eq!(world.ask(ask).call(), Some("c4"));
+    world.see("a", call_ended("c1"));
+    assert!(world.ask(ask).is_open());
+}
+
+#[test]
+fn c11_a_call_that_ended_unseen_does_not_hide_the_next_one_like_it() {
+    let ls = action("ls").digest();
+    // "No" in the terminal: the hook is killed and nothing else is seen of the call.
+    let mut world = world();
+    world.see("a", call_started("c1", None, ls));
+    let no = hook(1, "a");
+    let ask = world.raise(&no);
+    world.close(&no);
+    world.pass(120_000);
+    assert!(world.state.ask(ask).is_none());
+    world.see("a", call_started("c2", None, ls));
+    let ask = world.raise(&hook(2, "a"));
+    assert_eq!(world.ask(ask).call(), Some("c2"));
+    world.see("a", call_ended("c2"));
+    assert_eq!(world.outcome(ask).cause, Cause::Agent);
+    // A call that nobody asked about, and a turn that is over.
+    for over in [turn_ended(None), cancelled(None)] {
+        let mut world = self::world();
+        world.see("a", call_started("c1", None, ls));
+        world.see("a", over);
+        world.see("a", call_started("c2", None, ls));
+        let ask = world.raise(&hook(1, "a"));
+        assert_eq!(world.ask(ask).call(), Some("c2"));
+    }
+}
+
+#[test]
+fn c4_c5_a_duplicate_is_known_after_1_000_10_000_and_100_000_calls() {
+    let mut world = world();
+    let first = Raise { call: Some("first".to_owned()), key: "the key".to_owned(), ..raise(0, "a") };
+    let ask = world.raise(&first);
+    let answered = Raise { call: Some("second".to_owned()), ..raise(1, "a") };
+    let settled = world.raise(&answered);
+    world.answer(settled, Decision::Allow).unwrap();
+    world.handed(settled).unwrap();
+    world.see("a", call_ended("second"));
+    let mut done = 2;
+    for calls in [1_000, 10_000, 100_000] {
+        while done < calls {
+            let other = world.raise(&Raise { call: Some(format!("c{done}")), ..raise(done, "a") });
+            world.answer(other, Decision::Deny).unwrap();
+            world.handed(other).unwrap();
+            world.see("a", call_ended(&format!("c{done}")));
+            done += 1;
+        }
+        assert_eq!(world.raise(&Raise { id: crate::common::make::id(999_999), ..first.clone() }), ask);
+        assert_eq!(world.answer(settled, Decision::Deny), Err(Refusal::AlreadySettled(settled)));
+        let token = world.ask(settled).ask.requester.token;
+        assert!(world.run(&Command::Confirmed { ask: settled, token }).is_ok());
+        assert_eq!(world.ask(settled).delivery, Delivery::Confirmed);
+        assert_eq!(world.state.asks().count(), 1, "only what is unfinished is in memory");
+    }
+    world.see("a", call_ended("first"));
+    assert_eq!(world.outcome(ask).cause, Cause::Agent);
+}
+
+#[test]
+fn c5_the_same_key_is_the_same_ask_only_for_the_same_content_requester_and_process() {
+    let first = Raise { instance: Some(instance(1)), ..raise(1, "a") };
+    let mut world = world();
+    let ask = world.raise(&first);
+    let other_content =
+        world.raise(&Raise { id: crate::common::make::id(50), action: action("rm"), ..first.clone() });
+    assert_ne!(other_content, ask);
+    // Both are still found by whoever comes back.
+    assert_eq!(world.raise(&Raise { id: crate::common::make::id(51), ..first.clone() }), ask);
+    let back = Raise { id: crate::common::make::id(52), action: action("rm"), ..first.clone() };
+    assert_eq!(world.raise(&back), other_content);
+    let others: [fn(&mut Raise); 3] =
+        [|r| r.token = token(9u32), |r| r.key = "another".to_owned(), |r| r.instance = Some(instance(2))];
+    for (n, differ) in others.iter().enumerate() {
+        let mut other = Raise { id: crate::common::make::id(60 + n as u128), ..first.clone() };
+        differ(&mut other);
+        assert_eq!(world.raise(&other), other.id, "{n}");
+    }
+    // Over a restart too, and after delivery it is asked anew.
+    world.crash();
+    let ask = world.raise(&Raise { id: crate::common::make::id(70), ..first.clone() });
+    world.answer(ask, Decision::Allow).unwrap();
+    assert_eq!(world.raise(&Raise { id: crate::common::make::id(71), ..first.clone() }), ask);
+    world.handed(ask).unwrap();
+    assert_eq!(
+        world.raise(&Raise { id: crate::common::make::id(72), ..first.clone() }),
+        crate::common::make::id(72)
+    );
+}
+
+#[test]
+fn c8_waiting_is_the_number_of_open_asks_at_every_moment() {
+    let mut world = world();
+    let waiting = |world: &World| world.state.waiting(&session("a"));
+    assert_eq!(waiting(&world), 0);
+    let asks: Vec<_> = (0..5).map(|n| world.raise(&raise(n, "a"))).collect();
+    world.raise(&raise(9, "b"));
+    assert_eq!(waiting(&world), 5);
+    world.answer(asks[0], Decision::Allow).unwrap();
+    assert_eq!(waiting(&world), 4, "answered is not waiting, delivered or not");
+    world.withdraw(asks[1], Cause::HandedBack).unwrap();
+    assert_eq!(waiting(&world), 4, "its own prompt still waits");
+    world.close(&raise(2, "a"));
+    assert_eq!(waiting(&world), 4);
+    world.crash();
+    assert_eq!(waiting(&world), 4);
+    world.pass(60_000);
+    assert_eq!(waiting(&world), 1, "nobody came back; one was handed back");
+    world.see("a", Seen::SessionEnded);
+    assert_eq!(waiting(&world), 0);
+}
+
+#[test]
+fn c8_an_ask_of_a_session_that_had_ended_counts_after_a_restart() {
+    let mut world = world();
+    let by_script = raise(1, "a");
+    world
+        .run(&Command::Observe(Box::new(Observe {
+            session: session("a"),
+            parent: None,
+            title: None,
+            cwd: None,
+            instance: Some(instance(1)),
+            place: None,
+            seen: Seen::SessionStarted,
+        })))
+        .unwrap();
+    let ask = world.raise(&by_script);
+    // The agent's process ends; the script goes on waiting.
+    world.run(&Command::AgentGone { instance: instance(1) }).unwrap();
+    assert!(world.ask(ask).is_open());
+    world.crash();
+    assert_eq!(world.state.waiting(&session("a")), 1);
+    assert_eq!(world.state.open().count(), 1);
+    world.see("a", cancelled(None));
+    assert_eq!(world.outcome(ask).cause, Cause::Cancelled);
+    assert_eq!(world.state.waiting(&session("a")), 0);
+}
+
+#[test]
+fn c6_the_end_of_a_session_withdraws_each_ask_below_it_once() {
+    let mut world = world();
+    let under = |n, name: &str, parent: &str| Raise { parent: Some(session(parent)), ..raise(n, name) };
+    let asks =
+        [raise(1, "a"), under(2, "b", "a"), under(3, "c", "b"), raise(4, "d")].map(|r| world.raise(&r));
+    world.see("a", Seen::SessionEnded);
+    for ask in &asks[..3] {
+        assert_eq!(world.outcome(*ask).cause, Cause::SessionEnded);
+        assert_eq!(world.story(*ask), ["asked", "withdrawn"]);
+    }
+    assert!(world.ask(asks[3]).is_open());
+    assert_eq!(world.state.root_of(&session("c")), session("a"));
+}
+
+#[test]
+fn s7_names_that_are_too_long_and_loops_are_refused() {
+    let mut world = world();
+    let long = "x".repeat(2_000);
+    for bad in [
+        call_started(&long, None, action("ls").digest()),
+        call_ended(""),
+        subagent_started(&long, None, None),
+        cancelled(Some("")),
+    ] {
+        assert!(matches!(world.run(&seen("a", bad)), Err(Refusal::Malformed(_))));
+    }
+    let looped = Command::Observe(Box::new(Observe {
+        session: session("a"),
+        parent: Some(session("a")),
+        title: None,
+        cwd: None,
+        instance: None,
+        place: None,
+        seen: Seen::SessionStarted,
+    }));
+    assert!(matches!(world.run(&looped), Err(Refusal::Malformed(_))));
+    // A loop over two is not refused, and ends.
+    let a = Raise { parent: Some(session("b")), ..raise(1, "a") };
+    let b = Raise { parent: Some(session("a")), ..raise(2, "b") };
+    let asks = [a, b].map(|r| world.raise(&r));
+    world.see("a", cancelled(None));
+    assert!(asks.iter().all(|ask| world.outcome(*ask).cause == Cause::Cancelled));
+}
+
+#[test]
+fn s7_what_is_remembered_of_a_session_is_bounded() {
+    let mut world = world();
+    let ls = action("ls").digest();
+    for n in 0..5_000 {
+        world.see("a", call_started(&format!("c{n}"), None, ls));
+    }
+    world.see("a", call_started("last", None, action("rm").digest()));
+    let ask = world.raise(&Raise { action: action("rm"), ..hook(1, "a") });
+    assert_eq!(world.ask(ask).call(), Some("last"), "the newest are remembered");
+}
+
+#[test]
+fn c1_the_death_of_a_sessions_earlier_process_ends_nothing() {
+    let mut world = world();
+    world.raise(&Raise { instance: Some(instance(1)), ..raise(1, "a") });
+    world.see("a", Seen::SessionEnded);
+    let resumed = world.raise(&hook(2, "a"));
+    world.run(&Command::AgentGone { instance: instance(1) }).unwrap();
+    assert!(world.ask(resumed).is_open());
+    assert!(!world.state.session(&session("a")).unwrap().ended);
+}
