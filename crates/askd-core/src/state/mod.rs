@@ -178,13 +178,16 @@ impl AskState {
         }
     }
 
-    /// When a span of `ms` that began at `since` ends, on the boot clock of `now`.
-    fn due(&self, since: Stamp, ms: u64, now: Now) -> u64 {
-        if since.boot == now.boot {
-            since.due(ms, now)
+    /// When a span of `ms` that began at `since` ends, on the boot clock of `now`; below 0 when that was before this
+    /// boot, so that what was due first stays first.
+    fn due(&self, since: Stamp, ms: u64, now: Now) -> i64 {
+        let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        let began = if since.boot == now.boot {
+            signed(since.boot_ms)
         } else {
-            self.anchor.due(ms.saturating_sub(since.elapsed(self.anchor)), now)
-        }
+            signed(self.anchor.due(0, now)).saturating_sub(signed(since.elapsed(self.anchor)))
+        };
+        began.saturating_add(signed(ms))
     }
 
     /// The answer that a repeated call may use: one that came late, or one that never reached the requester.

@@ -179,6 +179,14 @@ impl State {
 /// What an ask waits for. An open ask has at most one: whatever comes first ends its being open or its being askd's,
 /// so that what was due later cannot overtake it, not even when both are overdue.
 fn dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(u64, Due)> {
+    // Before this boot began is as overdue as can be.
+    nominal_dues(ask, late_ms, now)
+        .into_iter()
+        .map(|(at, due)| (u64::try_from(at).unwrap_or(0), due))
+        .collect()
+}
+
+fn nominal_dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(i64, Due)> {
     let mut dues = Vec::new();
     let asked = ask.ask.asked_at;
     if ask.recalled {
@@ -191,13 +199,8 @@ fn dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(u64, Due)> {
         // A timed allow never runs for a requester that is not there.
         let allow = ask.ask.policy.at_deadline == AtDeadline::Answer(Decision::Allow);
         let deadline = ask.ask.policy.deadline_ms.filter(|_| !allow || ask.is_attached());
-        match (deadline, ask.ask.gives_up_ms) {
-            (Some(ms), give_up) if give_up.is_none_or(|give_up| ms <= give_up) => {
-                dues.push((ask.due(asked, ms, now), Due::Deadline));
-            }
-            (_, Some(ms)) => dues.push((ask.due(asked, ms, now), Due::GivesUp)),
-            (_, None) => {}
-        }
+        dues.extend(deadline.map(|ms| (ask.due(asked, ms, now), Due::Deadline)));
+        dues.extend(ask.ask.gives_up_ms.map(|ms| (ask.due(asked, ms, now), Due::GivesUp)));
         if let (Some(silence), Some(shown)) = (ask.ask.policy.remote_silence, ask.remote_shown_at)
             && (silence.answer == Decision::Deny || ask.is_attached())
         {

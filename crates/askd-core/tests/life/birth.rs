@@ -211,8 +211,12 @@ fn c11_a_background_child_is_held_only_while_somebody_can_answer() {
     // The last surface that shows it leaves: the agent asks by itself.
     let mut world = World::new(with(HoldBackground::Auto, 0));
     world.run(&surface("one", false)).unwrap();
-    let only =
-        SurfaceInfo { name: "two".to_owned(), remote: false, scope: Scope::Roots([session("a")].into()) };
+    let only = SurfaceInfo {
+        name: "two".to_owned(),
+        remote: false,
+        scope: Scope::Roots([session("a")].into()),
+        capacity: None,
+    };
     world.run(&Command::AttachSurface { surface: SurfaceId("two".to_owned()), info: only }).unwrap();
     let (ask, is_held) = held(&mut world, 1);
     let unblocked = world.raise(&Raise { own_prompt: Some(own_prompt(false)), ..hook(2, "a") });
@@ -222,8 +226,12 @@ fn c11_a_background_child_is_held_only_while_somebody_can_answer() {
     world.run(&Command::DetachSurface { surface: SurfaceId("two".to_owned()) }).unwrap();
     assert!(world.ask(ask).is_handed_back() && !world.ask(unblocked).is_handed_back());
     // A surface for another root does not show it.
-    let other =
-        SurfaceInfo { name: "x".to_owned(), remote: false, scope: Scope::Roots([session("z")].into()) };
+    let other = SurfaceInfo {
+        name: "x".to_owned(),
+        remote: false,
+        scope: Scope::Roots([session("z")].into()),
+        capacity: None,
+    };
     world.run(&Command::AttachSurface { surface: SurfaceId("x".to_owned()), info: other }).unwrap();
     assert!(!held(&mut world, 3).1);
 }

@@ -66,7 +66,7 @@ fn t4_wall_time_counts_across_a_reboot_and_no_step_moves_anything_afterwards() {
         world.step_wall(step);
         assert_eq!(world.state.poll_timeout(world.now), Some((200_000, "deadline")));
         // Whatever touches the ask must not look at the wall again.
-        world.run(&Command::Shown { ask, surface: "terminal".to_owned() }).unwrap();
+        world.run(&Command::Shown { ask, surface: "terminal".to_owned(), remote: false }).unwrap();
         assert_eq!(world.state.poll_timeout(world.now), Some((200_000, "deadline")));
         world.pass(199_999);
         assert!(world.ask(ask).is_open());

@@ -269,16 +269,22 @@ fn transition() -> impl Strategy<Value = Transition> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    (decision(), decision(), any::<bool>(), 0..2u32).prop_map(|(tool, safety, set, remotes)| Settings {
-        background_default: tool,
-        background_timeout_ms: 120_000,
-        safety_default: safety,
-        safety_timeout_ms: 90_000,
-        background_timeout_is_set: set,
-        safety_timeout_is_set: set,
-        remotes,
-        ..Settings::default()
-    })
+    let silence = (prop_oneof![2 => Just(0u64), 1 => Just(45_000)], decision());
+    (decision(), decision(), any::<bool>(), 0..2u32, silence).prop_map(
+        |(tool, safety, set, remotes, silence)| Settings {
+            queue_cap: 0,
+            remote_timeout_ms: silence.0,
+            remote_action: silence.1,
+            background_default: tool,
+            background_timeout_ms: 120_000,
+            safety_default: safety,
+            safety_timeout_ms: 90_000,
+            background_timeout_is_set: set,
+            safety_timeout_is_set: set,
+            remotes,
+            ..Settings::default()
+        },
+    )
 }
 
 proptest! {

@@ -395,7 +395,7 @@ fn c11_a_call_that_asks_two_things_is_settled_by_its_end_and_not_by_one_answer()
 #[test]
 fn c5_a_surface_that_answers_twice_an_hour_late_never_or_fails_after_it_showed() {
     let mut world = world();
-    let shown = |ask, surface: &str| Command::Shown { ask, surface: surface.to_owned() };
+    let shown = |ask, surface: &str| Command::Shown { ask, surface: surface.to_owned(), remote: false };
     let ask = world.raise(&raise(1, "a"));
     let other = world.raise(&raise(2, "a"));
     for name in ["telegram", "terminal"] {

@@ -11,7 +11,8 @@ use crate::common::make::{action, background, call_ended, call_started, cancelle
 #[test]
 fn t4_ten_thousand_asks_with_random_deadlines_settle_once_each_at_its_time() {
     let mut dice = Dice(4);
-    let mut world = World::new(Settings { background_default: Decision::Allow, ..Settings::default() });
+    let mut world =
+        World::new(Settings { background_default: Decision::Allow, queue_cap: 0, ..Settings::default() });
     let start = world.now.boot_ms;
     let mut expected = BTreeMap::new();
     let mut answers: BTreeMap<u64, Vec<AskId>> = BTreeMap::new();

@@ -36,6 +36,7 @@ pub enum Late {
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Eq, Ord)]
 enum Due {
     Deadline,
+    Silence,
     GivesUp,
     Grace,
     LateEnd,
@@ -45,6 +46,8 @@ enum Due {
 pub struct MAsk {
     pub ask: Ask,
     pub asked: When,
+    /// When a remote surface first showed it.
+    remote: Option<When>,
     pub link: Link,
     pub outcome: Option<(OutcomeKind, Cause, Option<String>)>,
     pub delivery: Delivery,
@@ -71,6 +74,10 @@ pub struct Model {
     remotes: BTreeSet<SurfaceId>,
     polled: BTreeSet<SurfaceId>,
     hold: Option<i64>,
+}
+
+fn policy_silence(ask: &Ask) -> Decision {
+    ask.policy.remote_silence.unwrap().answer
 }
 
 fn ms(span: u64) -> i64 {
@@ -196,18 +203,25 @@ impl MAsk {
         let here = matches!(self.link, Link::On(_));
         let policy = &self.ask.policy;
         let applies = here || policy.at_deadline != AtDeadline::Answer(Decision::Allow);
+        // Nor is what a remote silence means, counted from where it was shown there.
+        let silence = policy.remote_silence.zip(self.remote);
+        let silence = silence.filter(|(s, _)| here || s.answer == Decision::Deny);
+        let silence = silence.map(|(s, shown)| (shown.at + ms(s.after_ms), Due::Silence));
         let after = |span: Option<u64>, due| span.map(|span| (self.asked.at + ms(span), due));
         let deadline = after(policy.deadline_ms.filter(|_| applies), Due::Deadline);
-        let first = [deadline, after(self.ask.gives_up_ms, Due::GivesUp), grace];
+        let first = [deadline, silence, after(self.ask.gives_up_ms, Due::GivesUp), grace];
         let (at, due) = first.into_iter().flatten().min().filter(|_| self.link != Link::Back)?;
         // Only the default waits for the remote surfaces.
-        Some((if due == Due::Deadline { at.max(hold.unwrap_or(at)) } else { at }, due))
+        Some((if due <= Due::Silence { at.max(hold.unwrap_or(at)) } else { at }, due))
     }
 
     fn fall_due(&mut self, due: Due, now: When) {
         match (due, self.ask.policy.at_deadline) {
             (Due::Deadline, AtDeadline::Answer(decision)) => self.answer(decision, Cause::Timed, None, now),
             (Due::Deadline, AtDeadline::HandBack) => self.link = Link::Back,
+            (Due::Silence, _) => {
+                self.answer(policy_silence(&self.ask), Cause::RemoteTimeout, None, now);
+            }
             (Due::GivesUp, _) if self.ask.requester.own_prompt.is_some() => self.link = Link::Back,
             (Due::GivesUp, _) => self.withdraw(Cause::RequesterLimit, now),
             (Due::Grace, _) if self.unheard => self.unheard = false,

@@ -41,7 +41,7 @@ impl Model {
         self.woke();
         let (now, min) = (self.stamp(), ms(self.settings.restart_grace_ms));
         for ask in self.asks.values_mut().filter(|a| !a.is_finished()) {
-            for when in [Some(&mut ask.asked), ask.lost.as_mut()].into_iter().flatten() {
+            for when in [Some(&mut ask.asked), ask.lost.as_mut(), ask.remote.as_mut()].into_iter().flatten() {
                 if when.boot != now.boot {
                     when.at = now.at - (now.wall - when.wall).max(0);
                 }
@@ -123,13 +123,14 @@ impl Model {
                 Some(ask) if ask.kept().is_none() => return "settled already",
                 Some(ask) => ask.revoke(),
             },
-            Command::Shown { ask, .. } | Command::SurfaceFailed { ask, .. } => {
-                return match self.asks.get(ask) {
-                    None => "unknown",
-                    Some(ask) if ask.is_open() => "done",
-                    Some(_) => "settled already",
-                };
-            }
+            Command::Shown { ask, .. } | Command::SurfaceFailed { ask, .. } => match self.asks.get_mut(ask) {
+                None => return "unknown",
+                Some(ask) if !ask.is_open() => return "settled already",
+                Some(ask) if matches!(command, Command::Shown { remote: true, .. }) => {
+                    ask.remote = ask.remote.or(Some(now));
+                }
+                Some(_) => {}
+            },
             Command::LinkClosed { link } => {
                 for ask in self.asks.values_mut().filter(|a| a.link == Link::On(*link)) {
                     let grace = ms(ask.ask.requester.grace_ms);
@@ -211,6 +212,7 @@ impl Model {
         let mut new = MAsk {
             ask: ask.clone(),
             asked: now,
+            remote: None,
             link: if raise.needs_own_prompt { Link::Back } else { Link::On(raise.link) },
             outcome: None,
             delivery: Delivery::None,

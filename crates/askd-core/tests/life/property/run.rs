@@ -334,12 +334,12 @@ impl Run {
                     name: format!("s{n}"),
                     remote: *remote,
                     scope: Scope::All,
-                    capacity: None,
+                    capacity: remote.then_some(2),
                 },
             },
             T::Detach(n) => Command::DetachSurface { surface: surface(n) },
             T::Shown { ask, surface } => {
-                Command::Shown { ask: self.pick(*ask)?, surface: format!("s{surface}"), remote: false }
+                Command::Shown { ask: self.pick(*ask)?, surface: format!("s{surface}"), remote: *surface > 0 }
             }
             T::SurfaceFailed { ask, surface } => Command::SurfaceFailed {
                 ask: self.pick(*ask)?,
