@@ -119,7 +119,8 @@ impl fmt::Display for SessionKey {
     }
 }
 
-/// A connection of a requester to this daemon; unique while the daemon lives, never journalled.
+/// A connection of a requester to this daemon; unique while the daemon lives, never journalled. A later connection has
+/// a higher number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 

@@ -230,7 +230,7 @@ impl World {
         let info = askd_core::event::CallInfo {
             subagent: None,
             tool: "Task".to_owned(),
-            digest: action(0).digest(),
+            digest: Digest::of("Task", None, None, &work_id),
         };
         let call = spawn.call.clone();
         let seen =

@@ -59,7 +59,9 @@ impl World {
         }
         if !self.chaos {
             if self.surfaces[s].diligent {
-                let decision = self.either();
+                // A plain yes means an "allow once", and not every agent offers that.
+                let plain = card.options.iter().any(|(_, kind)| *kind == ChoiceKind::AllowOnce);
+                let decision = if plain { self.either() } else { Decision::Deny };
                 let answer = self.answer(s, card, decision);
                 let after = self.dice.span(100, 3_000);
                 self.say_soon(s, answer, after);

@@ -46,6 +46,11 @@ impl Requester {
         }
     }
 
+    /// It waits for an outcome on this connection.
+    pub(crate) fn holds(&self, conn: Conn) -> bool {
+        self.alive && self.waiting && (self.conn == Some(conn) || self.second == Some(conn))
+    }
+
     pub(crate) fn is_hook(&self) -> bool {
         self.kind == RequesterKind::Hook
     }

@@ -291,7 +291,10 @@ impl World {
             }
         }
         for (id, conns) in &self.daemons[d].waiters {
-            let held = conns.iter().any(|c| self.daemons[d].links.contains_key(&c.link));
+            let held = conns.iter().any(|conn| {
+                let link = self.daemons[d].links.get(&conn.link);
+                link.is_some_and(|link| self.requesters[link.requester].holds(*conn))
+            });
             let open = state.ask(*id).filter(|ask| ask.is_open() && !ask.is_handed_back());
             if held && open.is_some_and(|ask| !ask.is_attached()) {
                 return Err((Some(*id), "its requester waits, but it is not attached".to_owned()));

@@ -271,7 +271,9 @@ impl State {
 
     fn attach(&mut self, id: AskId, link: LinkId, now: Now) {
         let Some(state) = self.asks.get_mut(&id) else { return };
-        if !state.is_handed_back() {
+        // A request that was read late, from a connection that its requester has replaced since, takes nothing over.
+        let replaced = matches!(state.link, Link::Attached(newer) if newer > link);
+        if !state.is_handed_back() && !replaced {
             let old = std::mem::replace(&mut state.link, Link::Attached(link));
             self.unlink(id, &old);
             self.links.entry(link).or_default().insert(id);

@@ -13,7 +13,7 @@ use crate::time::Now;
 
 use super::delivery::cancel;
 use super::timeout::record;
-use super::{AskState, Handled, Link, State};
+use super::{AskState, Handled, Late, Link, State};
 
 /// Longest id, name or key that is taken from outside, in bytes.
 const LONGEST_NAME: usize = 1024;
@@ -175,6 +175,13 @@ impl State {
             if !same || !same_turn || old.elapsed(answer.lost_at, now) >= late_answer_ms {
                 continue;
             }
+            // What was settled may have reached its call although nobody said so: it serves that one alone, unless the
+            // agent was started anew since.
+            let may_have_served = !matches!(old.late, Late::Recorded(_));
+            let anew = restarted(was.requester.instance.as_ref(), ask.requester.instance.as_ref());
+            if may_have_served && !anew && !is_same_call(was, ask) {
+                continue;
+            }
             if answer.decision == Decision::Allow
                 && crate::ask::plain(&ask.options, Decision::Allow).is_none()
             {
@@ -234,6 +241,14 @@ impl State {
 /// The requester is known to be another process than the one that asked.
 fn restarted(asked: Option<&crate::Instance>, comes: Option<&crate::Instance>) -> bool {
     asked.zip(comes).is_some_and(|(asked, comes)| asked != comes)
+}
+
+/// Both are about one call of the agent, or, where it tells none, of one requester.
+fn is_same_call(a: &Ask, b: &Ask) -> bool {
+    match (&a.lineage.call, &b.lineage.call) {
+        (Some(a), Some(b)) => a == b,
+        _ => a.key == b.key && a.requester.token == b.requester.token,
+    }
 }
 
 /// A requester of the same key and content gets the ask that it already has.

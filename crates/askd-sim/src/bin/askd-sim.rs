@@ -45,7 +45,7 @@ fn tell(seed: u64) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            println!("\n{failure}");
+            println!("\nseed {seed}: {}", failure.broken);
             ExitCode::FAILURE
         }
     }
