@@ -175,11 +175,11 @@ impl State {
             if !same || !same_turn || old.elapsed(answer.lost_at, now) >= late_answer_ms {
                 continue;
             }
-            // What was settled may have reached its call although nobody said so: it serves that one alone, unless the
-            // agent was started anew since.
+            // What was settled may have reached its call although nobody said so; then it serves no other call, unless
+            // the agent was started anew since.
             let may_have_served = !matches!(old.late, Late::Recorded(_));
             let anew = restarted(was.requester.instance.as_ref(), ask.requester.instance.as_ref());
-            if may_have_served && !anew && !is_same_call(was, ask) {
+            if may_have_served && !anew && is_other_call(was, ask) {
                 continue;
             }
             if answer.decision == Decision::Allow
@@ -243,12 +243,9 @@ fn restarted(asked: Option<&crate::Instance>, comes: Option<&crate::Instance>) -
     asked.zip(comes).is_some_and(|(asked, comes)| asked != comes)
 }
 
-/// Both are about one call of the agent, or, where it tells none, of one requester.
-fn is_same_call(a: &Ask, b: &Ask) -> bool {
-    match (&a.lineage.call, &b.lineage.call) {
-        (Some(a), Some(b)) => a == b,
-        _ => a.key == b.key && a.requester.token == b.requester.token,
-    }
+/// They are known to be about different calls of the agent.
+fn is_other_call(a: &Ask, b: &Ask) -> bool {
+    a.lineage.call.as_ref().zip(b.lineage.call.as_ref()).is_some_and(|(a, b)| a != b)
 }
 
 /// A requester of the same key and content gets the ask that it already has.

@@ -230,6 +230,12 @@ impl Model {
             let may = |d| d == Decision::Deny || plain(&ask.options, d).is_some();
             let in_time = old.lost.is_some_and(|lost| now.at - lost.at < ms(self.settings.late_answer_ms));
             let named = Some(old.ask.id) == raise.supersedes;
+            let processes = old.ask.requester.instance.as_ref().zip(ask.requester.instance.as_ref());
+            let calls = was.call.as_ref().zip(is.call.as_ref());
+            let other_call = calls.is_some_and(|(a, b)| a != b) && processes.is_none_or(|(a, b)| a == b);
+            if !matches!(old.late, Late::Kept(_)) && other_call {
+                return false;
+            }
             same && same_turn && in_time && !named && old.ask.digest == digest && old.kept().is_some_and(may)
         };
         let mut fitting: Vec<_> = self.asks.values_mut().filter(fits).collect();
