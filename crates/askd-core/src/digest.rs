@@ -24,6 +24,8 @@ const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 pub struct Digest(pub Hash256);
 
 impl Digest {
+    pub(crate) const MIN: Self = Self(Hash256([0; 32]));
+
     /// Digest of an action. `input` is the raw JSON text; without it `content` (title, text, locations of an agent
     /// that gives no input) stands in.
     pub fn of(tool: &str, input: Option<&str>, cwd: Option<&str>, content: &str) -> Self {

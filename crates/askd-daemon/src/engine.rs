@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use askd_core::command::{Command, Reply};
 use askd_core::id::StreamId;
 use askd_core::state::{AskState, Session};
-use askd_core::{AskId, Event, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId};
+use askd_core::{AskId, Event, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
 use askd_journal::{Journal, Position};
 use askd_writer::Writer;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -86,6 +86,11 @@ enum Message {
     },
     Loosenings {
         reply: oneshot::Sender<BTreeSet<(String, String)>>,
+    },
+    OfRequester {
+        token: TokenHash,
+        key: String,
+        reply: oneshot::Sender<Option<AskId>>,
     },
     Permissions {
         session: Option<SessionKey>,
@@ -187,6 +192,11 @@ impl Engine {
 
     pub(crate) async fn loosenings(&self) -> BTreeSet<(String, String)> {
         self.call(|reply| Message::Loosenings { reply }).await.unwrap_or_default()
+    }
+
+    /// The newest ask of a requester and key.
+    pub(crate) async fn of_requester(&self, token: TokenHash, key: String) -> Option<AskId> {
+        self.call(|reply| Message::OfRequester { token, key, reply }).await.flatten()
     }
 
     pub(crate) async fn permissions(&self, session: Option<SessionKey>) -> Option<Permissions> {
@@ -343,6 +353,9 @@ impl<J: Journal> Desk<J> {
             }
             Message::Instances { reply } => drop(reply.send(self.writer.state().instances())),
             Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
+            Message::OfRequester { token, key, reply } => {
+                let _ = reply.send(self.writer.state().of_requester(token, &key));
+            }
             Message::Permissions { session, reply } => {
                 let state = self.writer.state();
                 let everywhere = state.overrides().clone();

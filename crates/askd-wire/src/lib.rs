@@ -22,7 +22,7 @@ pub use daemon::{DaemonFile, Health, LogEntry, Loosening, SessionView, VERSION};
 pub use observe::{LoopSeen, Observation, ObservationBatch, Spawn};
 pub use permissions::{PermissionsChange, PermissionsCommand, PermissionsText, PermissionsView, TimedPolicy};
 pub use problem::{Code, Problem};
-pub use raise::{Instance, OwnPrompt, RaiseAsk, Raised, RequesterKind, WithdrawAsk};
+pub use raise::{Instance, OwnPrompt, RaiseAsk, Raised, RequesterKind, WithdrawAsk, WithdrawByKey};
 pub use stream::{RegisterSurface, Registered, Scope, StreamEvent, SurfaceKind, SurfaceReport};
 
 /// Header with the API version of the sender, a whole number (`x-askd-version: 1`).

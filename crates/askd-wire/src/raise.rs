@@ -110,6 +110,13 @@ pub struct Raised {
     pub released: bool,
 }
 
+/// Body of `POST /v1/asks/withdraw`, for a requester that has not heard the id of its ask yet.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WithdrawByKey {
+    pub key: String,
+    pub cause: String,
+}
+
 /// Body of `POST /v1/asks/{id}/withdraw`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WithdrawAsk {

@@ -296,6 +296,15 @@ impl State {
         })
     }
 
+    /// The newest ask of this requester and key, whatever it is about.
+    pub fn of_requester(&self, token: TokenHash, key: &str) -> Option<AskId> {
+        self.by_key
+            .range((token, key.to_owned(), Digest::MIN, AskId::MIN)..)
+            .take_while(|(t, k, ..)| *t == token && k == key)
+            .map(|(.., id)| *id)
+            .max()
+    }
+
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.sessions.values()
     }

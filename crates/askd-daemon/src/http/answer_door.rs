@@ -118,6 +118,7 @@ async fn answers(
         let detail = format!("more than {MOST_BULK} answers in one request");
         return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, wire::Code::CapReached, detail));
     }
+    let refused = refusal(&app, &connection).await?;
     let mut reports = Vec::with_capacity(bulk.len());
     for wire::BulkAnswer { id, answer } in bulk {
         reports.push(match give(&app, &connection, &id, answer).await {
@@ -128,7 +129,11 @@ async fn answers(
             }
         });
     }
-    Ok(reply(StatusCode::OK, &reports))
+    match refused {
+        // Each attempt is in the log; the answer to all of them is the same.
+        Some(why) => Err(Refused::from_refusal(&Refusal::NotPermitted(why), None)),
+        None => Ok(reply(StatusCode::OK, &reports)),
+    }
 }
 
 async fn give(

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use askd_core::{AskId, Command, Hash256, Refusal, Reply, Seen};
-use askd_wire::{LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk};
+use askd_core::{AskId, Cause, Command, Hash256, Refusal, Reply, Seen};
+use askd_wire::{LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey};
 use axum::Router;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -29,6 +29,7 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3600);
 pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/v1/asks", post(raise))
+        .route("/v1/asks/withdraw", post(withdraw_by_key))
         .route("/v1/asks/{id}", get(look))
         .route("/v1/asks/{id}/withdraw", post(withdraw))
         .route("/v1/asks/{id}/handed", post(handed))
@@ -124,13 +125,28 @@ async fn withdraw(
     headers: HeaderMap,
     Json(body): Json<WithdrawAsk>,
 ) -> Result<Response, Refused> {
-    let Some(cause) = convert::withdrawal(&body.cause) else {
-        return Err(Refused::malformed(format!(
-            "cause {:?} is none of cancelled, session_ended, superseded, requester_gone, requester_limit, handed_back",
-            body.cause
-        )));
-    };
+    let cause = withdrawal(&body.cause)?;
     step(&app, &id, &headers, |ask, token| Command::Withdraw { ask, token, cause }).await
+}
+
+/// For a requester whose held request has not told it the id yet.
+async fn withdraw_by_key(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Json(body): Json<WithdrawByKey>,
+) -> Result<Response, Refused> {
+    let cause = withdrawal(&body.cause)?;
+    let token = needed(&headers)?;
+    let ask = app.engine.of_requester(token, body.key).await.ok_or_else(Refused::unknown)?;
+    step(&app, &ask.to_string(), &headers, |ask, token| Command::Withdraw { ask, token, cause }).await
+}
+
+fn withdrawal(cause: &str) -> Result<Cause, Refused> {
+    convert::withdrawal(cause).ok_or_else(|| {
+        Refused::malformed(format!(
+            "cause {cause:?} is none of cancelled, session_ended, superseded, requester_gone, requester_limit, handed_back"
+        ))
+    })
 }
 
 async fn handed(

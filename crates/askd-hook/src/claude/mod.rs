@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, Door};
 use askd_client::{Asker, Connection, Places, Unavailable, random_hex};
-use askd_wire::Ask;
+use askd_wire::{Ask, WithdrawByKey};
 
 use crate::claude::around::{Arguments, Around};
 use crate::claude::child::Child;
@@ -112,8 +112,9 @@ fn ask(event: &Event<'_>, around: &Around, places: Places, patience_secs: u64) -
     let raise = raise::raise(event, around, around.front(), &child, key, patience_secs).map_err(missing)?;
     // Claude's own dialog must not be held up by a daemon that does not answer.
     let limit = event.needs_own_prompt().then(|| Instant::now() + START_PATIENCE);
-    let mut watch = AgentWatch::new(around.instance.pid, limit);
-    let mut asker = Asker::new(places, daemon::own_exe()).map_err(|error| error.to_string())?;
+    let mut asker = Asker::new(places.clone(), daemon::own_exe()).map_err(|error| error.to_string())?;
+    let (token, key) = (asker.token().to_owned(), raise.key.clone());
+    let mut watch = AgentWatch::new(around.instance.pid, limit, || cancel(&places, &token, &key));
     match asker.ask_watched(&raise, &mut watch) {
         Ok(ask) => deliver(event, &ask, &mut asker),
         Err(Unavailable::GaveUp(Some(ask))) => {
@@ -124,6 +125,18 @@ fn ask(event: &Event<'_>, around: &Around, places: Places, patience_secs: u64) -
         Err(Unavailable::Released) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The agent ended this hook: its own dialog was refused or the turn interrupted. Said before the connection closes,
+/// because a lost hook alone is no cancel. The id is not known yet: the first request is still held.
+fn cancel(places: &Places, token: &str, key: &str) {
+    let deadline = Instant::now() + TELL_PATIENCE;
+    let Ok(mut connection) = daemon::connect(places, Door::Ask, Some(deadline)) else { return };
+    connection.set_token(Some(token.to_owned()));
+    connection.set_deadline(Some(deadline));
+    let body = WithdrawByKey { key: key.to_owned(), cause: "cancelled".to_owned() };
+    // When it cannot be told the closing connection still withdraws the ask.
+    let _ = connection.command("POST", "/v1/asks/withdraw", Some(&body));
 }
 
 /// Prints the decision as the last thing that matters; only then is the outcome handed.
