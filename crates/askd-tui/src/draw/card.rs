@@ -1,0 +1,262 @@
+//! The ask in focus: who asks, what would run, what can be said to it.
+
+use std::ops::Range;
+
+use askd_wire::{Class, Decision};
+
+use super::canvas::Canvas;
+use crate::content;
+use crate::guard::Target;
+use crate::item::Item;
+use crate::now::Now;
+use crate::pager::Pager;
+use crate::queue::{Mode, Queue, Screen};
+use crate::rows::{Look, Row, flow, push_marked, width, wrap};
+use crate::words;
+
+/// From this height on there is air around the action.
+const AIRY: u16 = 24;
+
+impl Queue {
+    pub(super) fn card(
+        &mut self,
+        canvas: &mut Canvas<'_>,
+        body: Range<usize>,
+        screen: &mut Screen,
+        now: Now,
+    ) {
+        let columns = canvas.columns();
+        let inner = columns.saturating_sub(2);
+        let details = matches!(self.mode, Mode::Details);
+        let Some(id) = self.focus.clone() else { return };
+        let Some(item) = self.items.get_mut(&id) else { return };
+        let content = item.rows(inner);
+        let Some(item) = self.items.get(&id) else { return };
+        let options = self.option_rows(item, inner, now);
+        let air = usize::from(canvas.area.height >= AIRY);
+        let mut head = if details { Vec::new() } else { self.facts(item, inner, now) };
+        let mut tail: Vec<Row> = Vec::new();
+        if details {
+            tail = self.everything(item, inner, now);
+        }
+        // The action gets what is left; who asks is never cut for it, so on a small screen it may be a line or two.
+        let fixed = 1 + head.len() + options.len() + 2 * air;
+        let Some(height) = body.len().checked_sub(fixed).filter(|height| *height >= 1) else {
+            head.truncate(body.len().saturating_sub(1));
+            for (line, row) in head.iter().enumerate() {
+                canvas.put_at(1, body.start + line, row, inner);
+            }
+            return;
+        };
+        self.title_row(canvas, body.start, item, now);
+        screen.countdowns.extend(item.countdowns(now));
+        let mut y = body.start + 1;
+        for row in &head {
+            canvas.put_at(1, y, row, inner);
+            y += 1;
+        }
+        y += air;
+        let mut whole = Vec::with_capacity(content.len() + tail.len());
+        whole.extend(content.iter());
+        whole.extend(tail.iter());
+        let has_pages = whole.len() > height;
+        let page_height = if has_pages { height - 1 } else { height };
+        let mut pager = self.pager;
+        let range = pager.fit(whole.len(), page_height.max(1));
+        for row in &whole[range] {
+            if canvas.put_at(1, y, row, inner) && row.to > row.from {
+                screen.parts.push((id.clone(), row.from, row.to));
+            }
+            y += 1;
+        }
+        if has_pages && page_height > 0 {
+            canvas.put_at(1, y, &page_row(pager, item), inner);
+        }
+        let mut y = body.end - options.len();
+        for row in &options {
+            canvas.put_at(1, y, row, inner);
+            y += 1;
+        }
+        screen.ids.push(id.clone());
+        screen.target = Some(Target::Ask(id));
+        self.pager = pager;
+    }
+
+    /// `── k7f  Bash ───────────── auto-deny in 5m12s ──`
+    fn title_row(&self, canvas: &mut Canvas<'_>, y: usize, item: &Item, now: Now) {
+        let columns = canvas.columns();
+        canvas.rule(y);
+        let mut right = Row::new();
+        if let Some(left) = item.left(now) {
+            let look = if left.as_secs() < 60 { Look::Warn } else { Look::Strong };
+            right = Row::of(format!(" {} ", words::timed(item.ask.default, left)), look);
+        }
+        let right_at = columns.saturating_sub(right.width() + 1);
+        let mut left = Row::of(format!(" {} ", words::one(&item.ask.handle)), Look::Strong);
+        let (tool, look) = match item.ask.class {
+            Class::Tool => (words::one(&item.ask.action.tool), Look::Strong),
+            Class::Safety => (format!("safety: {}", words::one(&item.ask.action.tool)), Look::Danger),
+        };
+        let room = right_at.saturating_sub(left.width() + 4);
+        push_marked(&mut left, &format!(" {} ", askd_text::cut(&tool, room)), look);
+        canvas.put_at(1, y, &left, columns.saturating_sub(2));
+        canvas.put_at(right_at, y, &right, right.width());
+    }
+
+    /// Who asks, since when, what else is true of it.
+    fn facts(&self, item: &Item, columns: usize, now: Now) -> Vec<Row> {
+        let mut rows = flow(&self.around.who(&item.ask), columns);
+        let since = format!("since {}", self.around.local(&item.ask.asked_at, now));
+        let mut parts = vec![(since, Look::Quiet)];
+        if let Some((left, before)) = item.gives_up_soon(now) {
+            parts.push((words::gives_up(left, before), Look::Warn));
+        }
+        parts.extend(words::elsewhere(&item.ask).map(|text| (text, Look::Quiet)));
+        if item.ask.display.iter().any(|field| field.marked) {
+            parts.push((
+                "what cannot be seen, or looks like something else, is marked".to_owned(),
+                Look::Warn,
+            ));
+        }
+        parts.extend(content::not_shown(&item.ask).map(|why| (why.to_owned(), Look::Danger)));
+        rows.extend(flow(&parts, columns));
+        rows
+    }
+
+    /// The keys that answer it, with the agent's own words; a key that does not count yet is quiet.
+    fn option_rows(&self, item: &Item, columns: usize, now: Now) -> Vec<Row> {
+        if item.is_handed_back() {
+            let text = "only the agent's own prompt can answer it · g goes there";
+            return flow(&[(text.to_owned(), Look::Quiet)], columns);
+        }
+        let plain = words::plain_options(&item.ask.options);
+        let label = |allows| {
+            let options = item.ask.options.iter();
+            let choice = options
+                .filter(|it| plain.contains(&it.id.as_str()))
+                .find(|it| words::allows(it.kind) == allows);
+            choice.map(|choice| words::one(&choice.label))
+        };
+        let others = item.ask.options.iter().filter(|it| !plain.contains(&it.id.as_str())).count();
+        let can_allow = self.may(Decision::Allow, now).is_ok();
+        let can_deny = self.may(Decision::Deny, now).is_ok();
+        let mut keys = vec![
+            key("y", "allow once", label(true).filter(|it| !says_nothing_new(it)), can_allow),
+            key("n", "deny", label(false).filter(|it| !says_nothing_new(it)), can_deny),
+            key("m", "deny with a message", None, can_deny),
+        ];
+        if others > 0 {
+            let text =
+                if others == 1 { "always …".to_owned() } else { format!("{others} other options …") };
+            keys.push(key("A", &text, None, can_deny));
+        }
+        pack(keys, columns)
+    }
+
+    /// Everything else there is to know, below the action.
+    fn everything(&self, item: &Item, columns: usize, now: Now) -> Vec<Row> {
+        let ask = &item.ask;
+        let lineage = &ask.lineage;
+        let mut fields: Vec<(&str, String, Look)> = vec![("asked by", self.around.session(ask), Look::Plain)];
+        fields.extend(lineage.subagent.as_ref().map(|it| ("subagent", words::subagent(it), Look::Plain)));
+        fields.extend(lineage.job.as_deref().map(|job| ("job", words::one(job), Look::Plain)));
+        if item.is_background() {
+            fields.push(("attendance", "background: nobody is at this turn".to_owned(), Look::Plain));
+        }
+        let mut session = words::one(&lineage.session);
+        if lineage.root != lineage.session {
+            session = format!("{session}, below {}", words::one(&lineage.root));
+        }
+        fields.push(("session", session, Look::Plain));
+        fields.extend(self.around.other_host(ask).map(|host| ("host", host, Look::Warn)));
+        if let Some(place) = &lineage.place {
+            let pane = place.tmux_pane.as_deref().map(|pane| format!("tmux pane {}", words::one(pane)));
+            let parts: Vec<String> = place.tty.as_deref().map(words::one).into_iter().chain(pane).collect();
+            if !parts.is_empty() {
+                fields.push(("terminal", parts.join(", "), Look::Plain));
+            }
+        }
+        fields.push(("since", self.around.local(&ask.asked_at, now), Look::Plain));
+        if let Some(deadline) = ask.deadline.as_deref().filter(|_| item.left(now).is_some()) {
+            let what = match ask.default {
+                Some(Decision::Deny) => "auto-deny",
+                Some(Decision::Allow) => "auto-allow",
+                None => "back to the agent's own prompt",
+            };
+            fields.push(("timed", format!("{what} at {}", self.around.local(deadline, now)), Look::Plain));
+        }
+        if let (Some(at), Some((_, before))) = (ask.gives_up_at.as_deref(), item.gives_up(now)) {
+            let late = if before { " (before the timed answer)" } else { "" };
+            let text = format!("its requester stops waiting at {}{late}", self.around.local(at, now));
+            fields.push(("limit", text, Look::Warn));
+        }
+        fields.extend(words::elsewhere(ask).map(|text| ("note", text, Look::Plain)));
+        for (at, choice) in ask.options.iter().enumerate() {
+            let grants = words::grants(choice).map(|grants| format!(" ({grants})")).unwrap_or_default();
+            let text = format!("{}: {}{grants}", words::option_kind(choice.kind), words::one(&choice.label));
+            fields.push((if at == 0 { "options" } else { "" }, text, Look::Plain));
+        }
+        fields.push(("digest", words::one(&ask.digest), Look::Quiet));
+        let mut rows = vec![Row::new()];
+        for (label, text, look) in fields {
+            for (at, part) in wrap(&text, columns.saturating_sub(13)).into_iter().enumerate() {
+                let mut row = Row::of(format!("{:<13}", if at == 0 { label } else { "" }), Look::Quiet);
+                push_marked(&mut row, part, look);
+                rows.push(row);
+            }
+        }
+        rows
+    }
+}
+
+/// A label that only repeats what the key says.
+fn says_nothing_new(label: &str) -> bool {
+    ["allow", "allow once", "yes", "deny", "no", "reject", "reject once"]
+        .iter()
+        .any(|known| label.eq_ignore_ascii_case(known))
+}
+
+fn key(name: &str, text: &str, label: Option<String>, counts: bool) -> Row {
+    let mut row = Row::of(name, if counts { Look::Key } else { Look::Quiet });
+    row.push(format!(" {text}"), if counts { Look::Plain } else { Look::Quiet });
+    if let Some(label) = label {
+        row.push(": ", Look::Quiet);
+        push_marked(&mut row, &label, Look::Quiet);
+    }
+    row
+}
+
+/// Keys side by side, as many on a row as fit.
+fn pack(keys: Vec<Row>, columns: usize) -> Vec<Row> {
+    const BETWEEN: &str = "   ";
+    let mut rows: Vec<Row> = Vec::new();
+    for mut key in keys {
+        match rows.last_mut() {
+            Some(row) if row.width() + width(BETWEEN) + key.width() <= columns => {
+                row.push(BETWEEN, Look::Plain);
+                row.pieces.append(&mut key.pieces);
+            }
+            _ => rows.extend(split(key, columns)),
+        }
+    }
+    rows
+}
+
+/// A long label goes on below.
+fn split(key: Row, columns: usize) -> Vec<Row> {
+    if key.width() <= columns {
+        return vec![key];
+    }
+    let text = key.text();
+    wrap(&text, columns).into_iter().map(|part| Row::of(part, Look::Plain)).collect()
+}
+
+fn page_row(pager: Pager, item: &Item) -> Row {
+    let mut row = Row::of(pager.place(), Look::Warn);
+    if !pager.is_at_end() {
+        row.push(" · ", Look::Quiet);
+        row.push("space", Look::Key);
+        row.push(if item.is_read() { " for more" } else { " for more, allow after the last" }, Look::Quiet);
+    }
+    row
+}

@@ -1,0 +1,137 @@
+//! The last lines: what happened, and the line that is typed or the keys there are.
+
+use askd_text::cut;
+use ratatui::layout::Position;
+
+use super::canvas::Canvas;
+use crate::notes::Note;
+use crate::now::Now;
+use crate::queue::{Line, Mode, Purpose, Queue};
+use crate::rows::{Look, Row, push_marked, width};
+
+/// From this height on there is room for more than the newest line.
+const TALL: u16 = 20;
+
+pub(super) struct Foot {
+    pub(super) height: usize,
+    pub(super) cursor: Option<Position>,
+}
+
+impl Queue {
+    /// Draws it and says how high it is.
+    pub(super) fn foot(&self, canvas: &mut Canvas<'_>, _now: Now) -> Foot {
+        let bottom = usize::from(canvas.area.height);
+        let mut cursor = None;
+        let mut height = 1;
+        match &self.mode {
+            Mode::Line(line) => {
+                let rows = self.line_label(line);
+                height = 2;
+                canvas.put_at(1, bottom - 2, &rows, canvas.columns() - 2);
+                cursor = Some(typed(canvas, bottom - 1, line));
+            }
+            _ => {
+                canvas.put_at(1, bottom - 1, &self.keys(), canvas.columns() - 2);
+            }
+        }
+        let mut notes: Vec<Row> = Vec::new();
+        let most = if canvas.area.height >= TALL { 3 } else { 1 };
+        let room = canvas.columns() - 2;
+        match &self.hint {
+            Some(hint) => {
+                notes.extend(self.notes.last(most - 1).map(|note| note_row(note, room)));
+                notes.push(Row::of(cut(hint, room), Look::Warn));
+            }
+            None => notes.extend(self.notes.last(most).map(|note| note_row(note, room))),
+        }
+        for (at, row) in notes.iter().rev().enumerate() {
+            canvas.put_at(1, bottom - height - 1 - at, row, room);
+        }
+        // A gap, where there is room for one.
+        let gap = usize::from(canvas.area.height >= TALL && !notes.is_empty());
+        Foot { height: height + notes.len() + gap, cursor }
+    }
+
+    /// The keys that are not of the one ask.
+    fn keys(&self) -> Row {
+        let mut keys: Vec<(&str, &str)> = Vec::new();
+        if self.focus.is_some() {
+            if self.listed.len() > 1 {
+                keys.push(("↑↓", "ask"));
+            }
+            if self.items.values().any(|item| item.is_background() && item.is_answerable()) {
+                keys.push(("a d", "all background"));
+            }
+            keys.push(("s", "snooze"));
+            keys.push(("enter", if matches!(self.mode, Mode::Details) { "back" } else { "details" }));
+        } else if self.items.values().any(|item| item.snoozed_until_ms.is_some()) {
+            keys.push(("S", "show snoozed"));
+        }
+        keys.extend([("/", "command"), ("?", "help"), ("q", "leave")]);
+        let mut row = Row::new();
+        for (at, (key, text)) in keys.into_iter().enumerate() {
+            if at > 0 {
+                row.push("  ", Look::Quiet);
+            }
+            row.push(key, Look::Key);
+            row.push(format!(" {text}"), Look::Quiet);
+        }
+        row
+    }
+
+    /// What the line is for, so that nothing is sent to anything else.
+    fn line_label(&self, line: &Line) -> Row {
+        match &line.purpose {
+            Purpose::Message { id, handle, stop, .. } => {
+                if !self.items.get(id).is_some_and(crate::item::Item::is_answerable) {
+                    return Row::of(format!("{handle} is over: "), Look::Warn)
+                        .with("nothing will be sent; esc keeps your words", Look::Quiet);
+                }
+                let what = if *stop { "deny and stop the turn" } else { "deny" };
+                let other = if *stop { "let it go on" } else { "stop the turn" };
+                Row::of(format!("{what} {handle}, saying"), Look::Strong)
+                    .with(format!("  tab: {other}  esc: back"), Look::Quiet)
+            }
+            Purpose::Command { session: None, .. } => {
+                Row::of("for every session", Look::Strong).with("  esc: back", Look::Quiet)
+            }
+            Purpose::Command { session: Some((_, name)), only: true } => {
+                let mut row = Row::of("for ", Look::Strong);
+                push_marked(&mut row, name, Look::Strong);
+                row.with("  tab: every session  esc: back", Look::Quiet)
+            }
+            Purpose::Command { session: Some((_, name)), only: false } => {
+                let row = Row::of("for every session", Look::Strong).with("  tab: only ", Look::Quiet);
+                row.with(name.clone(), Look::Quiet).with("  esc: back", Look::Quiet)
+            }
+        }
+    }
+}
+
+/// The line itself; gives the place of the cursor.
+fn typed(canvas: &mut Canvas<'_>, y: usize, line: &Line) -> Position {
+    let room = canvas.columns().saturating_sub(4);
+    let (text, cursor) = line.editor.window(room);
+    let row = Row::of("› ", Look::Key).with(text, Look::Plain);
+    canvas.put_at(1, y, &row, room + 2);
+    let column = u16::try_from(3 + cursor).unwrap_or(u16::MAX);
+    Position {
+        x: canvas.area.x.saturating_add(column).min(canvas.area.right().saturating_sub(1)),
+        y: canvas.area.y + u16::try_from(y).unwrap_or(0),
+    }
+}
+
+/// What happened comes first; what it was about gets the room that is left.
+fn note_row(note: &Note, columns: usize) -> Row {
+    let mut row = Row::new();
+    if !note.handle.is_empty() {
+        row.push(format!("{}  ", note.handle), Look::Quiet);
+    }
+    let text = cut(&note.text, columns.saturating_sub(row.width()));
+    let room = columns.saturating_sub(row.width() + width(&text) + 2);
+    if !note.about.is_empty() && room >= 12 {
+        row.push(format!("{}  ", cut(&note.about, room)), Look::Quiet);
+    }
+    push_marked(&mut row, &text, note.look);
+    row
+}

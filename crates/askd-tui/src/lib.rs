@@ -1,0 +1,33 @@
+//! The prompt queue for terminals: a widget that other ratatui programs can embed, and the program around it. It shows
+//! asks and takes keys; it decides nothing, and it never takes a key for an answer that was pressed before the ask was
+//! drawn.
+//!
+//! Read [`Queue`] (the widget: a state machine without I/O or clock) and [`Action`] (what it wants done) first.
+
+mod action;
+mod around;
+mod content;
+mod draw;
+mod editor;
+mod guard;
+mod item;
+mod key;
+mod notes;
+mod now;
+mod pager;
+mod queue;
+mod rows;
+#[cfg(test)]
+#[path = "../tests/common/samples.rs"]
+mod samples;
+mod words;
+
+pub use action::{Action, Link, Reply, Settings};
+pub use around::Place;
+pub use editor::Draft;
+pub use guard::ALLOW_AFTER;
+pub use key::Key;
+pub use now::Now;
+pub use queue::{BACK_BEFORE, Queue, SNOOZE};
+/// The ratatui that the widget draws with.
+pub use ratatui;

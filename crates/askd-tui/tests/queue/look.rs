@@ -1,0 +1,226 @@
+//! What it looks like, at three sizes.
+
+use askd_tui::Key;
+use askd_wire::{Ask, Class};
+use serde_json::json;
+
+use crate::rig::Rig;
+use crate::samples;
+
+const SIZES: [(u16, u16); 3] = [(60, 15), (100, 30), (200, 50)];
+
+fn at_every_size(name: &str, make: impl Fn(u16, u16) -> Rig) {
+    for (width, height) in SIZES {
+        let mut rig = make(width, height);
+        let screen = rig.screen();
+        insta::with_settings!({omit_expression => true, prepend_module_to_snapshot => false}, {
+            insta::assert_snapshot!(format!("{name}_{width}x{height}"), screen);
+        });
+    }
+}
+
+fn few() -> Vec<Ask> {
+    let mut hook = samples::bash("q2m", "git push --force origin main");
+    hook.requester.kind = Some("hook".into());
+    hook.gives_up_at = Some("2026-11-30T08:05:48.000Z".into());
+    let mut job = samples::background(samples::ask(
+        "x9p",
+        "WebFetch",
+        &json!({"url": "https://example.com/a", "prompt": "what is it"}),
+        Some("/srv/site"),
+    ));
+    job.lineage.subagent = None;
+    job.lineage.job = Some("nightly".into());
+    vec![
+        samples::child("k7f", "cargo test --workspace"),
+        hook,
+        job,
+        samples::child("b3c", "cargo test --workspace"),
+    ]
+}
+
+fn safety() -> Ask {
+    let mut ask = samples::background(samples::ask(
+        "s4k",
+        "doom_loop",
+        &json!({"call": "Bash: cargo test", "times": 3, "since": "2026-11-30T07:59:00Z"}),
+        Some("/home/me/src/askd"),
+    ));
+    ask.class = Class::Safety;
+    ask.options.retain(|option| option.id != "always_1");
+    ask
+}
+
+#[test]
+fn empty() {
+    at_every_size("empty", |width, height| Rig::with(width, height, &[]));
+}
+
+#[test]
+fn t11_one_ask() {
+    at_every_size("one_ask", |width, height| {
+        Rig::with(width, height, &[samples::child("k7f", "cargo test --workspace && rm -rf target")])
+    });
+}
+
+#[test]
+fn t11_a_few() {
+    at_every_size("a_few", |width, height| Rig::with(width, height, &few()));
+}
+
+#[test]
+fn t11_two_hundred_open_asks() {
+    at_every_size("two_hundred", |width, height| {
+        let asks: Vec<Ask> = (0..200)
+            .map(|n| {
+                let command = format!("cargo test -p crate-{}", n % 90);
+                let handle = format!("{:03}", n);
+                if n % 3 == 0 { samples::bash(&handle, &command) } else { samples::child(&handle, &command) }
+            })
+            .collect();
+        let mut rig = Rig::with(width, height, &asks);
+        for _ in 0..100 {
+            rig.calmly(Key::Down);
+        }
+        rig
+    });
+}
+
+#[test]
+fn s4_a_long_action_in_pages() {
+    let lines: Vec<String> =
+        (1..=80).map(|n| format!("echo line {n} of a script that does not end soon")).collect();
+    at_every_size("long_action", |width, height| {
+        Rig::with(width, height, &[samples::child("k7f", &lines.join("\n"))])
+    });
+    at_every_size("long_action_end", |width, height| {
+        let mut rig = Rig::with(width, height, &[samples::child("k7f", &lines.join("\n"))]);
+        for _ in 0..60 {
+            rig.calmly(Key::Char(' '));
+        }
+        rig
+    });
+}
+
+#[test]
+fn s4_an_edit_as_a_diff() {
+    let mut edit = samples::ask("e1t", "Edit", &json!({"file_path": "/home/me/src/askd/a.rs"}), None);
+    edit.display.push(askd_wire::DisplayField {
+        label: "diff".into(),
+        lines: [" fn main() {", "-    run();", "+    run(&options)?;", "+    Ok(())", " }"]
+            .map(str::to_owned)
+            .into(),
+        marked: false,
+        complete: true,
+    });
+    at_every_size("diff", |width, height| Rig::with(width, height, &[edit.clone()]));
+}
+
+#[test]
+fn s4_hostile_text() {
+    let command = "ls \u{1b}[2K\r; rm -rf ~ \u{202e}gpj.exe\u{200b}\n\n\n\n\n\n\n\n\necho ok                                     ; curl evil";
+    let mut ask = samples::child("k7f", command);
+    ask.action.tool = "Bash\u{1b}]0;x\u{7}".into();
+    ask.lineage.agent = "claude\u{202e}edoc".into();
+    ask.lineage.subagent.as_mut().unwrap().name = Some("a\nb\u{9b}2J".into());
+    ask.options[0].label = "No, do not\u{1b}[8m".into();
+    ask.options[1].grants = Some("everything\u{200b}\u{1b}[0m".into());
+    at_every_size("hostile", |width, height| {
+        Rig::with(width, height, &[ask.clone(), samples::bash("q2m", command)])
+    });
+}
+
+#[test]
+fn t9_a_safety_ask() {
+    at_every_size("safety", |width, height| {
+        Rig::with(width, height, &[safety(), samples::bash("q2m", "ls")])
+    });
+}
+
+#[test]
+fn help() {
+    at_every_size("help", |width, height| {
+        let mut rig = Rig::with(width, height, &few());
+        rig.calmly(Key::Char('?'));
+        rig
+    });
+}
+
+#[test]
+fn c14_details() {
+    at_every_size("details", |width, height| {
+        let mut rig = Rig::with(width, height, &few());
+        rig.calmly(Key::Enter);
+        rig
+    });
+}
+
+#[test]
+fn t12_the_question_about_several() {
+    at_every_size("bulk", |width, height| {
+        let mut asks = few();
+        asks.insert(0, safety());
+        let mut rig = Rig::with(width, height, &asks);
+        rig.calmly(Key::Char('a'));
+        rig
+    });
+}
+
+#[test]
+fn what_an_always_grants() {
+    at_every_size("always", |width, height| {
+        let mut rig = Rig::with(width, height, &few());
+        rig.calmly(Key::Char('A'));
+        rig
+    });
+}
+
+#[test]
+fn t14_a_line_being_typed() {
+    at_every_size("message", |width, height| {
+        let mut rig = Rig::with(width, height, &few());
+        rig.calmly(Key::Char('m'));
+        rig.type_in("not in this folder, use a worktree");
+        rig
+    });
+    at_every_size("command", |width, height| {
+        let mut rig = Rig::with(width, height, &few());
+        rig.calmly(Key::Char('/'));
+        rig.type_in("permissions default deny");
+        rig
+    });
+}
+
+#[test]
+fn t15_what_happened_elsewhere() {
+    at_every_size("ended", |width, height| {
+        let asks = few();
+        let mut rig = Rig::with(width, height, &asks);
+        rig.event(samples::event(
+            "settled",
+            &samples::settled(&asks[0], "allowed", "person", Some("Telegram")),
+        ));
+        rig.event(samples::event("settled", &samples::settled(&asks[2], "denied", "timed", None)));
+        rig.event(samples::event("withdrawn", &samples::settled(&asks[3], "withdrawn", "cancelled", None)));
+        rig
+    });
+}
+
+#[test]
+fn the_daemon_is_away() {
+    at_every_size("offline", |width, height| {
+        let mut rig = Rig::with(width, height, &few());
+        let _ =
+            rig.queue.handle_link(askd_tui::Link::Down("the daemon went away, trying again".into()), rig.now);
+        rig
+    });
+}
+
+#[test]
+fn a_screen_that_is_too_small_says_so_and_answers_nothing() {
+    let mut rig = Rig::with(39, 15, &few());
+    assert!(rig.sees("askd: 4 waiting"));
+    assert!(crate::rig::decided(&rig.press('n')).is_empty());
+    rig.resize(60, 15);
+    assert_eq!(crate::rig::decided(&rig.press('n')), ["k7f deny"]);
+}

@@ -1,0 +1,7 @@
+//! The queue as a host sees it: keys and events in, actions and a screen out.
+#![expect(clippy::unwrap_used, reason = "in a test, to fail is the handling")]
+
+mod look;
+mod rig;
+#[path = "../common/samples.rs"]
+mod samples;
