@@ -17,15 +17,24 @@
 //! | `↵` | a line break, where only one line is shown (a real `↵` is `\u{21b5}`) |
 
 mod chars;
+mod chat;
+mod diff;
 mod display;
 mod duration;
+mod layout;
+mod lookalike;
+mod mask;
 mod outline;
 mod safe;
 mod shell;
 mod summary;
+mod warn;
 
-pub use display::{Action, DisplayField, display};
+pub use chat::{fits, messages};
+pub use display::{Action, DisplayField, display, display_masked, is_diff, summary_masked};
 pub use duration::{ago, duration};
+pub use layout::{Excerpt, Layout, Page, Reached, Row, pages};
+pub use mask::{Masked, mask};
 pub use safe::{SafeLines, SafeText, safe, safe_lines};
 pub use shell::{NotSplit, Segment, segments};
 pub use summary::{cut, summary};

@@ -37,7 +37,7 @@ pub fn cut(safe: &str, columns: usize) -> String {
 }
 
 /// The pieces a line may be cut between: a mark, or a character with what is drawn onto it.
-fn units(safe: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn units(safe: &str) -> impl Iterator<Item = &str> {
     let mut rest = safe;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;

@@ -1,13 +1,21 @@
 //! A whole action as labelled fields: what a person reads before they allow it.
 
+mod edit;
+mod input;
+mod known;
+mod masked;
+
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::outline::{Node, Outline, label, parse, quoted_label};
-use crate::safe::SafeText;
+use crate::outline::{Node, Outline, parse};
+use crate::safe::safe;
+use crate::warn::{Sort, Warnings};
+
+pub use edit::is_diff;
+pub use masked::{display_masked, summary_masked};
 
 /// What would run, as the agent wrote it. All of it is foreign text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,50 +45,42 @@ pub struct DisplayField {
     pub complete: bool,
 }
 
-/// The text fields of tools that are known, in the order in which a person needs them: key of the input, label.
-const KNOWN: &[(&str, &[(&str, &str)])] = &[
-    ("Bash", &[("command", "command"), ("description", "description")]),
-    ("Write", &[("file_path", "file"), ("content", "content")]),
-    ("Edit", &[("file_path", "file"), ("old_string", "old"), ("new_string", "new")]),
-    ("MultiEdit", &[("file_path", "file")]),
-    (
-        "NotebookEdit",
-        &[("notebook_path", "file"), ("edit_mode", "mode"), ("cell_id", "cell"), ("new_source", "new")],
-    ),
-    ("Read", &[("file_path", "file")]),
-    ("Glob", &[("pattern", "pattern"), ("path", "path")]),
-    ("Grep", &[("pattern", "pattern"), ("path", "path"), ("glob", "glob")]),
-    ("LS", &[("path", "path")]),
-    ("WebFetch", &[("url", "url"), ("prompt", "prompt")]),
-    ("WebSearch", &[("query", "query")]),
-    ("Agent", &[("description", "description"), ("subagent_type", "agent type"), ("prompt", "prompt")]),
-    ("Task", &[("description", "description"), ("subagent_type", "agent type"), ("prompt", "prompt")]),
-    ("ExitPlanMode", &[("plan", "plan")]),
-];
+/// A field, and how closely it is looked at for what may deceive.
+struct Part {
+    field: DisplayField,
+    sort: Sort,
+}
 
-/// Keys that hold what runs, for tools that are not known.
-const MAIN_KEYS: &[&str] = &["command", "cmd", "file_path", "path", "url", "query"];
-
-/// Labels of the action's own parts; a key of the input with the same name is quoted.
-const OWN_LABELS: &[&str] = &["title", "kind", "directory", "input"];
-
-/// Shows an action in full: the fields of its input (the known ones of a known tool first, then every other one in
-/// the agent's order), its title, and its working directory. Nothing is left out and nothing is cut.
+/// Shows an action in full: what to beware of, when there is something (`warning`), the fields of its input (the
+/// known ones of a known tool first, then every other one in the agent's order), its title, and its working
+/// directory. Nothing is left out and nothing is cut.
+///
+/// A shell command of several commands is followed by `segments`, one to a line; the text that an edit replaces and
+/// the text that it brings are one `diff` (see [`is_diff`]).
 pub fn display(action: &Action<'_>) -> Vec<DisplayField> {
-    let mut fields = match action.input {
-        Some(input) => input_fields(action.tool, input),
+    let mut parts = match action.input {
+        Some(input) => input::parts(action.tool, action.kind, input),
         None => Vec::new(),
     };
+    let mut own = |label: &str, text: &str, sort| {
+        parts.push(Part { field: field(label, Outline::plain(text)), sort });
+    };
     if let Some(title) = action.title.filter(|title| !title.is_empty()) {
-        fields.push(field("title", Outline::plain(title)));
+        own("title", title, Sort::Text);
     }
     if let (Some(kind), None) = (action.kind, action.input) {
-        fields.push(field("kind", Outline::plain(kind)));
+        own("kind", kind, Sort::Name);
     }
     if let Some(cwd) = action.cwd {
-        fields.push(field("directory", Outline::plain(cwd)));
+        own("directory", cwd, Sort::Name);
     }
-    fields
+    let mut warnings = Warnings::default();
+    warnings.look("tool", &[safe(action.tool).text], Sort::Name);
+    for Part { field, sort } in &parts {
+        warnings.look("label", std::slice::from_ref(&field.label), Sort::Text);
+        warnings.look(&field.label, &field.lines, *sort);
+    }
+    warnings.into_field().into_iter().chain(parts.into_iter().map(|part| part.field)).collect()
 }
 
 /// The one text that says best what would run, for a summary; not safe yet.
@@ -92,11 +92,11 @@ pub(crate) fn main_text<'a>(action: &Action<'a>) -> Option<Cow<'a, str>> {
             let (_, value) = fields.iter().rev().find(|(name, _)| name == key)?;
             text(value)
         };
-        if let Some((first, _)) = known(action.tool).first() {
+        if let Some((first, _)) = known::known(action.tool).first() {
             if let Some(text) = text_of(first) {
                 return Some(text);
             }
-        } else if let Some(text) = MAIN_KEYS.iter().find_map(|key| text_of(key)) {
+        } else if let Some(text) = known::MAIN_KEYS.iter().find_map(|key| text_of(key)) {
             return Some(text);
         }
     }
@@ -116,79 +116,6 @@ fn text<'a>(value: &'a RawValue) -> Option<Cow<'a, str>> {
         Node::Text(text) if !text.is_empty() => Some(text),
         _ => None,
     }
-}
-
-fn known(tool: &str) -> &'static [(&'static str, &'static str)] {
-    KNOWN.iter().find(|(name, _)| *name == tool).map_or(&[], |(_, fields)| fields)
-}
-
-fn input_fields(tool: &str, input: &str) -> Vec<DisplayField> {
-    let Some(raw) = parse(input) else {
-        return vec![DisplayField { marked: true, ..field("input (not JSON)", Outline::plain(input)) }];
-    };
-    let fields = match Node::of(raw) {
-        Node::Fields(fields) => fields,
-        Node::Scalar("null") => return Vec::new(),
-        node => return vec![value_field("input", &node)],
-    };
-    // Each key with all its values, in the agent's order.
-    let mut keys: Vec<(&str, Vec<&RawValue>)> = Vec::with_capacity(fields.len());
-    let mut places = HashMap::with_capacity(fields.len());
-    for (key, value) in &fields {
-        let place = *places.entry(&**key).or_insert(keys.len());
-        if place == keys.len() {
-            keys.push((key, Vec::with_capacity(1)));
-        }
-        keys[place].1.push(value);
-    }
-    let known = known(tool);
-    let mut out = Vec::with_capacity(fields.len());
-    for (key, name) in known {
-        if let Some(place) = places.get(key) {
-            push_all(&mut out, name, &keys[*place].1, true);
-        }
-    }
-    for (key, values) in keys.iter().filter(|(key, _)| known.iter().all(|(other, _)| other != key)) {
-        let taken = OWN_LABELS.contains(key) || known.iter().any(|(_, name)| name == key);
-        let SafeText { text: name, marked } = if taken { quoted_label(key) } else { label(key) };
-        let first = out.len();
-        push_all(&mut out, &name, values, false);
-        for field in &mut out[first..] {
-            field.marked |= marked;
-        }
-    }
-    out
-}
-
-/// Every value that one key has. More than one is marked: which of them counts depends on who reads it.
-fn push_all(out: &mut Vec<DisplayField>, name: &str, values: &[&RawValue], is_known: bool) {
-    let first = out.len();
-    for value in values {
-        out.push(match Node::of(value) {
-            // What a known field is stands in its label, so its text needs no quotes.
-            Node::Text(text) if is_known => field(name, Outline::plain(&text)),
-            node @ Node::Scalar(_) if is_known => field(&format!("{name} (JSON)"), Outline::of(&node)),
-            node => value_field(name, &node),
-        });
-    }
-    let count = out.len() - first;
-    if count > 1 {
-        for (at, field) in out[first..].iter_mut().enumerate() {
-            field.label = format!("{} ({} of {count})", field.label, at + 1);
-            field.marked = true;
-        }
-    }
-}
-
-/// A value of any sort; the label says when it is not a text, so that no text can pass for a list or an object.
-fn value_field(name: &str, node: &Node<'_>) -> DisplayField {
-    let name = match node {
-        Node::Fields(_) => format!("{name} (fields)"),
-        Node::List(_) => format!("{name} (list)"),
-        Node::Raw(_) => format!("{name} (JSON)"),
-        Node::Text(_) | Node::Scalar(_) => name.to_owned(),
-    };
-    field(&name, Outline::of(node))
 }
 
 fn field(name: &str, outline: Outline) -> DisplayField {
@@ -229,14 +156,13 @@ mod tests {
             shown("Edit", r#"{"old_string":"a","new_string":"","file_path":"/x","file":"/y"}"#),
             [
                 row("file", &["/x"], false),
-                row("old", &["a"], false),
-                row("new", &[""], false),
+                row("diff (-1 +0)", &["-a"], false),
                 row("\"file\"", &["/y"], false),
             ]
         );
         assert_eq!(
             shown("Write", r#"{"file_path":"/x","content":"true"}"#)[1],
-            row("content", &["true"], false)
+            row("content (1 line)", &["true"], false)
         );
         assert_eq!(
             shown("WebFetch", r#"{"prompt":"p","url":"http://x"}"#)[0],

@@ -61,13 +61,16 @@ pub fn segments(command: &str) -> Result<Vec<Segment<'_>>, NotSplit> {
     if pieces.is_empty() {
         return Err(NotSplit::Empty);
     }
-    Ok(pieces.iter().map(|piece| Segment { operator: piece.operator, text: &command[piece.range()] }).collect())
+    Ok(pieces
+        .iter()
+        .map(|piece| Segment { operator: piece.operator, text: &command[piece.range()] })
+        .collect())
 }
 
-/// The lines that show a command's segments; none when it is a single command, which needs no second look.
+/// The lines that show a command's segments; none when the command itself is shown like that already.
 pub(crate) fn lines(command: &str) -> Option<(Vec<String>, bool)> {
     match segments(command) {
-        Ok(segments) if segments.len() == 1 => None,
+        Ok(segments) if segments.iter().all(has_its_own_lines) => None,
         Ok(segments) => {
             let mut marked = false;
             let lines = segments
@@ -84,6 +87,10 @@ pub(crate) fn lines(command: &str) -> Option<(Vec<String>, bool)> {
         Err(NotSplit::Empty) => None,
         Err(reason) => Some((vec![format!("shown as one block: {reason}")], false)),
     }
+}
+
+fn has_its_own_lines(segment: &Segment<'_>) -> bool {
+    matches!(segment.operator, "" | "↵") && !segment.text.starts_with('#')
 }
 
 /// What the grammar says: where operators stand, and which bytes each command takes.
@@ -169,9 +176,21 @@ fn look_at(cursor: &TreeCursor<'_>, shape: &mut Shape) -> Result<(), NotSplit> {
         };
     }
     match kind {
-        "program" | "list" | "pipeline" | "word" | "string" | "string_content" | "raw_string" | "number"
-        | "concatenation" | "file_redirect" | "file_descriptor" | "simple_expansion" | "variable_name"
-        | "special_variable_name" | "command_name" => {}
+        "program"
+        | "list"
+        | "pipeline"
+        | "word"
+        | "string"
+        | "string_content"
+        | "raw_string"
+        | "number"
+        | "concatenation"
+        | "file_redirect"
+        | "file_descriptor"
+        | "simple_expansion"
+        | "variable_name"
+        | "special_variable_name"
+        | "command_name" => {}
         // `> x` alone; otherwise its command is a node of its own.
         "redirected_statement" if node.child_by_field_name("body").is_none() => {
             shape.commands.push((node.start_byte(), node.end_byte()));
@@ -215,7 +234,11 @@ fn unknown(kind: &str) -> NotSplit {
         "herestring_redirect" => "a here-string",
         "subshell" => "a subshell",
         "compound_statement" => "a group of commands",
-        "if_statement" | "case_statement" | "for_statement" | "c_style_for_statement" | "while_statement"
+        "if_statement"
+        | "case_statement"
+        | "for_statement"
+        | "c_style_for_statement"
+        | "while_statement"
         | "do_group" => "a condition or a loop",
         "test_command" => "a test",
         "function_definition" => "a function",
@@ -296,8 +319,10 @@ mod tests {
     }
 
     #[test]
-    fn a_single_command_needs_no_second_look() {
+    fn commands_on_lines_of_their_own_need_no_second_look() {
         assert_eq!(lines("ls -l"), None);
+        assert_eq!(lines("ls -l\n\nrm 'x\ny'"), None);
+        assert_eq!(lines("ls # x"), Some((vec!["ls".into(), " # x".into()], false)));
         assert_eq!(lines("a \"\n\"; b"), Some((vec!["a \"↵\"".into(), "; b".into()], true)));
         let block = vec!["shown as one block: it has a subshell".to_owned()];
         assert_eq!(lines("(a)"), Some((block, false)));

@@ -1,0 +1,164 @@
+//! What secrets look like in one line.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Tokens that their first characters give away: what stays readable, and what is masked behind it.
+const PREFIXED: &[(&str, &str)] = &[
+    // Cloud providers.
+    ("A(?:KIA|SIA|BIA|CCA)", "[A-Z2-7]{16}"),
+    ("AIza", "[A-Za-z0-9_-]{35}"),
+    ("ya29\\.", "[A-Za-z0-9_-]{20,}"),
+    ("GOCSPX-", "[A-Za-z0-9_-]{20,}"),
+    ("do[opr]_v1_", "[a-f0-9]{64}"),
+    ("hvs\\.", "[A-Za-z0-9_-]{24,}"),
+    ("dapi", "[a-f0-9]{32}"),
+    // Where code lives.
+    ("gh[pousr]_", "[A-Za-z0-9]{36,}"),
+    ("github_pat_", "[A-Za-z0-9_]{22,}"),
+    ("gl(?:pat|dt|rt|ptt|soat|cbt)-", "[A-Za-z0-9_-]{20,}"),
+    ("npm_", "[A-Za-z0-9]{36}"),
+    ("pypi-", "[A-Za-z0-9_-]{50,}"),
+    ("cio", "[A-Za-z0-9]{32}"),
+    ("dckr_(?:pat|oat)_", "[A-Za-z0-9_-]{20,}"),
+    // Models.
+    ("sk-(?:ant-|proj-|or-)?", "[A-Za-z0-9_-]{20,}"),
+    ("hf_", "[A-Za-z0-9]{30,}"),
+    ("gsk_", "[A-Za-z0-9]{40,}"),
+    ("xai-", "[A-Za-z0-9]{40,}"),
+    // Chat, mail, money.
+    ("xox[abeoprs]-", "[A-Za-z0-9-]{10,}"),
+    ("xapp-", "[A-Za-z0-9-]{20,}"),
+    ("https://hooks\\.slack\\.com/(?:services|workflows)/", "[A-Za-z0-9/_-]{20,}"),
+    ("https://discord(?:app)?\\.com/api/webhooks/", "[0-9]{10,}/[A-Za-z0-9_-]{20,}"),
+    ("SG\\.", "[A-Za-z0-9_-]{16,}\\.[A-Za-z0-9_-]{16,}"),
+    ("[rs]k_(?:live|test)_", "[A-Za-z0-9]{16,}"),
+    ("whsec_", "[A-Za-z0-9+/=]{24,}"),
+    ("lin_api_", "[A-Za-z0-9]{32,}"),
+    // Keys and signed claims.
+    ("eyJ", "[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]*"),
+    ("AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
+];
+
+static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let shapes: Vec<_> = PREFIXED.iter().map(|(kind, secret)| format!("(?:{kind}){secret}")).collect();
+    compile(&shapes.join("|"))
+});
+
+/// The readable beginning of what [`TOKENS`] found.
+static KINDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let kinds: Vec<_> = PREFIXED.iter().map(|(kind, _)| *kind).collect();
+    compile(&format!("^(?:{})", kinds.join("|")))
+});
+
+/// `123456789:AA…`, also as `/bot123456789:AA…`.
+static TELEGRAM: LazyLock<Option<Regex>> = LazyLock::new(|| compile(r"[0-9]{8,10}:(A[A-Za-z0-9_-]{34})"));
+
+/// Headers and settings that say themselves that a secret follows.
+static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    compile(concat!(
+        r#"(?i-u)(?:\bbearer[ ]+|\bauthorization["']?[ ]*[:=][ ]*["']?(?:basic|token|digest)[ ]+"#,
+        r#"|\b(?:x-api-key|api-key|x-auth-token|private-token|job-token|x-goog-api-key)["']?[ ]*:[ ]*["']?)"#,
+        r#"([A-Za-z0-9._~+/=-]{8,})"#,
+        r#"|\baws_(?:secret_access_key|session_token)["']?[ ]*[:=][ ]*["']?([A-Za-z0-9/+=]{40,})"#,
+    ))
+});
+
+/// `scheme://user:password@host`.
+static URLS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| compile(r"://[A-Za-z0-9._~%+-]*:([A-Za-z0-9._~%+=,:-]+)@"));
+
+fn compile(pattern: &str) -> Option<Regex> {
+    Regex::new(&format!("(?-u){pattern}")).ok()
+}
+
+/// The bytes of `line` to be covered, in no order and perhaps overlapping.
+pub(super) fn secrets(line: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    tokens(line, &mut found);
+    each(&TELEGRAM, line, |before, secret| {
+        // The number of a token is not the end of a longer one.
+        if !ends_with(before, |b| b.is_ascii_digit()) && !starts_with(&line[secret.end..], is_word) {
+            found.push(secret);
+        }
+    });
+    each(&NAMED, line, |_, secret| {
+        // "Bearer authentication" is talk.
+        if secret.len() >= 24 || line[secret.clone()].bytes().any(|b| b.is_ascii_digit()) {
+            found.push(secret);
+        }
+    });
+    each(&URLS, line, |_, secret| found.push(secret));
+    found
+}
+
+/// Calls `on` with what stands before each match and with the secret in it.
+fn each(regex: &LazyLock<Option<Regex>>, line: &str, mut on: impl FnMut(&str, Range<usize>)) {
+    let Some(regex) = regex.as_ref() else { return };
+    for captures in regex.captures_iter(line) {
+        let (Some(whole), Some(secret)) = (captures.get(0), captures.iter().skip(1).flatten().next()) else {
+            continue;
+        };
+        on(&line[..whole.start()], secret.range());
+    }
+}
+
+fn tokens(line: &str, found: &mut Vec<Range<usize>>) {
+    let (Some(tokens), Some(kinds)) = (TOKENS.as_ref(), KINDS.as_ref()) else { return };
+    let mut at = 0;
+    while let Some(token) = tokens.find_at(line, at) {
+        // "ri" + "sk-…" is no token; another may begin inside of it.
+        if ends_with(&line[..token.start()], |b| is_word(b) || b == b'-') {
+            at = token.start() + 1;
+            continue;
+        }
+        at = token.end();
+        let kind = kinds.find(token.as_str()).map_or(0, |kind| kind.end());
+        let secret = &token.as_str()[kind..];
+        if looks_random(secret) {
+            found.push(token.start() + kind..token.end());
+        }
+    }
+}
+
+/// Whether a token is more than words put together with hyphens: `sk-learn-contrib-extras-and-more` is not.
+fn looks_random(secret: &str) -> bool {
+    let has_digit = secret.bytes().any(|b| b.is_ascii_digit());
+    let longest = secret.split(['-', '_', '.', '/']).map(str::len).max().unwrap_or(0);
+    has_digit && longest >= 8 || longest >= 16
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn ends_with(text: &str, is: impl Fn(u8) -> bool) -> bool {
+    text.bytes().next_back().is_some_and(is)
+}
+
+fn starts_with(text: &str, is: impl Fn(u8) -> bool) -> bool {
+    text.bytes().next().is_some_and(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles() {
+        assert!(
+            TOKENS.is_some() && KINDS.is_some() && TELEGRAM.is_some() && NAMED.is_some() && URLS.is_some()
+        );
+    }
+
+    #[test]
+    fn a_token_is_found_behind_something_that_only_looks_like_one() {
+        let token = format!("ghp_{}", "aB3dE5gH7".repeat(4));
+        let line = format!("xghp_{} {token}", "y".repeat(40));
+        let found = secrets(&line);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0], line.len() - 36..line.len());
+    }
+}
