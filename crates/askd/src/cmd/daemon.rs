@@ -37,6 +37,8 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false)
+        // Telling it on a terminal that was closed would be a panic, and the daemon outlives its terminal.
+        .log_internal_errors(false)
         .init();
     let options = Options { places: desk.places.clone(), journal, no_surfaces, autostarted };
     askd_daemon::run(options).map_err(|error| {

@@ -2,5 +2,9 @@
 
 mod answer;
 mod ask;
+mod daemon;
+mod demo;
 mod line;
+mod run;
+mod setup;
 mod world;

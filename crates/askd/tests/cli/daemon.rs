@@ -1,0 +1,201 @@
+//! The daemon's life as a person handles it, the settings, and what a status bar sees.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::world::{World, until};
+
+#[test]
+fn a_restart_keeps_the_options_and_the_open_asks() {
+    let world = World::new();
+    // A relative journal is relative to where the daemon was started.
+    fs::DirBuilder::new().mode(0o700).create(world.home().join("own")).unwrap();
+    let daemon = world.spawn(&["daemon", "--journal", "sqlite:own/mine.sqlite"]);
+    until("a daemon", || (world.run(&["status"]).code == Some(0)).then_some(()));
+    let before = world.daemon_pid().unwrap();
+    let asked = world.ask("ls", &[]);
+    let handle = world.handle("ls");
+    let out = world.must(&["daemon", "restart"]);
+    assert!(out.contains("restarted") && out.contains("open asks stay open"), "{out}");
+    let after = world.daemon_pid().unwrap();
+    assert_ne!(before, after);
+    assert_eq!(world.handle("ls"), handle);
+    let command = fs::read(format!("/proc/{}/cmdline", after.as_raw_nonzero())).unwrap();
+    assert!(String::from_utf8_lossy(&command).ends_with("daemon\0--journal\0sqlite:own/mine.sqlite\0"));
+    assert!(world.home().join("own/mine.sqlite").exists());
+    assert!(!world.askd_dir().join("state/journal.sqlite").exists());
+    world.must(&["allow", &handle]);
+    assert_eq!(asked.end().0, Some(0));
+    drop(daemon);
+}
+
+#[test]
+fn many_requesters_under_a_restart_find_one_daemon() {
+    let world = World::new();
+    let asked: Vec<_> = (0..8).map(|n| world.ask(&format!("ask {n}"), &[])).collect();
+    for n in 0..8 {
+        world.open(&format!("ask {n}"));
+    }
+    world.must(&["daemon", "restart"]);
+    let pid = world.daemon_pid();
+    let mut args = vec!["allow".to_owned()];
+    args.extend((0..8).map(|n| world.handle(&format!("ask {n}"))));
+    world.must(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    for asked in asked {
+        assert_eq!(asked.end().0, Some(0));
+    }
+    assert_eq!(world.daemon_pid(), pid);
+}
+
+#[test]
+fn a_second_daemon_does_not_start_and_a_stop_holds_until_a_person_starts_one() {
+    let world = World::new();
+    world.start();
+    let ran = world.run(&["daemon"]);
+    assert_eq!((ran.code, ran.err.contains("already runs")), (Some(9), true), "{ran:?}");
+    world.must(&["daemon", "stop"]);
+    assert_eq!(world.run(&["ask", "--tool", "T"]).code, Some(4));
+    assert_eq!(world.run(&["status"]).code, Some(4));
+    let again = world.must(&["daemon", "stop"]);
+    assert!(again.contains("no daemon was running"), "{again}");
+    world.start();
+    let asked = world.ask("ls", &[]);
+    world.open("ls");
+    drop(asked);
+}
+
+#[test]
+fn s2_an_autostarted_daemon_takes_no_setting_from_its_requester() {
+    let world = World::new();
+    let mut command =
+        world.command(&["ask", "--tool", "T", "--background", "--input", r#"{"command":"ls"}"#]);
+    command.env("ASKD_PERMISSIONS__BACKGROUND_DEFAULT", "allow");
+    command.env("ASKD_PERMISSIONS__BACKGROUND_TIMEOUT_SECS", "1");
+    let mut asked = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let ask = world.open("ls");
+    assert_eq!(ask["default"], "deny");
+    let secs = |field: &str| {
+        let text = ask[field].as_str().unwrap();
+        text.parse::<jiff::Timestamp>().unwrap().as_second()
+    };
+    assert_eq!(secs("deadline") - secs("asked_at"), 360);
+    asked.kill().unwrap();
+    asked.wait().unwrap();
+}
+
+#[test]
+fn s2_a_loosened_setting_waits_for_config_accept() {
+    let world = World::new();
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    fs::write(world.askd_dir().join("config.toml"), "[permissions]\nbackground_default = \"allow\"\n")
+        .unwrap();
+    world.start();
+    let out = world.must(&["config", "check"]);
+    assert!(out.contains("waits until a person accepts it"), "{out}");
+    let out = world.must(&["config", "explain", "permissions.background_default"]);
+    assert!(out.contains("config.toml:2") && out.contains("askd config accept"), "{out}");
+    assert!(world.must(&["status"]).contains("settings wait"));
+    assert!(world.must(&["ls"]).contains("no open asks"));
+
+    // Nobody is at the terminal, and an agent is nobody.
+    let ran = world.run(&["config", "accept"]);
+    assert_eq!((ran.code, ran.err.contains("--yes")), (Some(2), true), "{ran:?}");
+    let ran = world.command(&["config", "accept", "--yes"]).env("CLAUDECODE", "1").output().unwrap();
+    assert_eq!(ran.status.code(), Some(7), "{ran:?}");
+    let ran = world.run(&["config", "accept", "permissions.safety_default"]);
+    assert_eq!((ran.code, ran.err.contains("does not wait")), (Some(2), true), "{ran:?}");
+    let (code, _) = world.ask("tight", &["--background", "--deadline", "1"]).end();
+    assert_eq!(code, Some(1));
+
+    let out = world.must(&["config", "accept", "permissions.background_default"]);
+    assert!(out.contains("is in force"), "{out}");
+    let (code, _) = world.ask("loose", &["--background", "--deadline", "1"]).end();
+    assert_eq!(code, Some(0));
+    assert!(world.must(&["config", "accept"]).contains("no setting waits"));
+    assert!(world.must(&["config", "check"]).contains("a person accepted it"));
+}
+
+#[test]
+fn s7_a_wrong_config_is_named_and_no_daemon_starts_with_it() {
+    let world = World::new();
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    let file = world.askd_dir().join("config.toml");
+    fs::write(&file, "[permissions]\nbackground_timeout_secs = 0\nqueue_kap = 1\n").unwrap();
+    let ran = world.run(&["config", "check"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("config.toml:2") && ran.err.contains("config.toml:3"), "{ran:?}");
+    let ran = world.run(&["daemon"]);
+    assert!(ran.code != Some(0) && ran.err.contains("background_timeout_secs"), "{ran:?}");
+    let ran = world.run(&["ask", "--tool", "T"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+}
+
+#[test]
+fn the_settings_print_themselves() {
+    let world = World::new();
+    let file = world.must(&["config"]);
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    fs::write(world.askd_dir().join("config.toml"), &file).unwrap();
+    assert!(world.must(&["config", "check"]).contains("is right"));
+    let schema: Value = serde_json::from_str(&world.must(&["config", "schema"])).unwrap();
+    assert!(schema["properties"]["permissions"].is_object());
+    let ran = world.run(&["config", "explain", "permissions.backgroud_default"]);
+    assert_eq!((ran.code, ran.err.contains("did you mean")), (Some(2), true), "{ran:?}");
+}
+
+#[test]
+fn c8_status_and_sessions_count_what_waits() {
+    let world = World::new();
+    assert_eq!(world.run(&["status"]).out, "askd: not running\n");
+    let one = world.ask("one", &["--session", "s", "--subagent", "kid"]);
+    let handle = world.handle("one");
+    assert_eq!(world.must(&["status"]), format!("askd: 1 waiting (script {handle} Bash)\n"));
+    let two = world.ask("two", &["--session", "s"]);
+    let second = world.handle("two");
+    let sessions = world.json(&["sessions", "--json"]);
+    assert_eq!((&sessions[0]["session"], &sessions[0]["waiting"]), (&"s".into(), &2.into()));
+    assert!(world.must(&["sessions"]).contains("2 waiting"));
+    let shown = world.must(&["show", &handle]);
+    assert!(shown.contains("subagent    kid"), "{shown}");
+    world.must(&["allow", &handle]);
+    assert_eq!(world.json(&["sessions", "--json"])[0]["waiting"], 1);
+    world.must(&["deny", &second]);
+    assert_eq!(world.json(&["sessions", "--json"])[0]["waiting"], 0);
+    assert_eq!((one.end().0, two.end().0), (Some(0), Some(1)));
+    assert_eq!(world.must(&["status"]), "askd: 0 waiting\n");
+
+    let log = world.must(&["log", "--session", "s"]);
+    assert!(log.contains("Bash: one") && log.contains("denied by you"), "{log}");
+    let lines = world.must(&["log", "--json", "--since", "1h"]);
+    for line in lines.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        assert!(entry["position"].is_u64() && entry["what"].is_string(), "{line}");
+    }
+    assert!(world.must(&["log", "--since", "2999-01-01"]).contains("nothing in the log"));
+    assert_eq!(world.run(&["log", "--since", "yesterday"]).code, Some(2));
+}
+
+#[test]
+fn s7_a_reader_that_leaves_is_no_error_to_talk_about() {
+    let world = World::new();
+    let command = format!("{} config | head -c 1 > /dev/null", env!("CARGO_BIN_EXE_askd"));
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &command]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", world.home());
+    let output = shell.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn the_hook_says_nothing_to_the_agent_when_it_is_called_wrongly() {
+    let world = World::new();
+    for args in [&["hook"][..], &["hook", "other-agent"], &["hook", "claude-code"]] {
+        let ran = world.run_with(args, "nonsense");
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.is_empty()), (Some(0), "", false), "{args:?}");
+    }
+    let help = world.must(&["hook", "--help"]);
+    assert!(help.contains("claude-code"), "{help}");
+    assert!(world.must(&["--version"]).starts_with("askd "));
+}
