@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, Door, START_PATIENCE};
-use askd_client::{Places, Unavailable, make_private_directory};
+use askd_client::{Answers, Places, Unavailable, make_private_directory};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::cmd::daemon::{gone, tell};
@@ -86,7 +86,8 @@ pub(crate) fn restart(desk: &Desk) -> Done {
             desk.start(Door::Answer)?;
         }
     }
-    let pid = places.read_daemon_file().map(|file| format!(" (process {})", file.pid)).unwrap_or_default();
+    let health = Answers::connect(places).ok().and_then(|mut answers| answers.health().ok());
+    let pid = health.map(|health| format!(" (process {})", health.pid)).unwrap_or_default();
     out::print_line(&format!("restarted{pid}; open asks stay open"))?;
     Ok(status::OK)
 }

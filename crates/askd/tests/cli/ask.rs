@@ -1,7 +1,7 @@
 //! `askd ask`: every outcome has its exit status, and nothing that breaks in between becomes one.
 
 use crate::world::{World, until};
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 #[test]
@@ -83,7 +83,7 @@ fn c1_a_daemon_that_is_restarted_or_killed_decides_nothing() {
     let id = world.open("ls")["id"].as_str().unwrap().to_owned();
     world.must(&["daemon", "restart"]);
     assert_eq!(world.open("ls")["id"], id.as_str());
-    kill_process(world.daemon_pid().unwrap(), Signal::KILL).unwrap();
+    world.kill_daemon();
     // The requester itself starts the next daemon.
     let open = until("the ask is back and attached", || {
         let ran = world.run(&["show", &id, "--json"]);

@@ -140,7 +140,7 @@ fn it_connects_again_and_shows_each_ask_once() {
     let drawn = line.seen.iter().filter(|line| line.contains("command     one")).count();
     assert_eq!(drawn, 1, "{:#?}", line.seen);
     // Killed, nobody restarts it: the surface does.
-    rustix::process::kill_process(world.daemon_pid().unwrap(), Signal::KILL).unwrap();
+    world.kill_daemon();
     line.line("connected again");
 }
 

@@ -135,6 +135,12 @@ impl World {
         Pid::from_raw(i32::try_from(file["pid"].as_u64()?).ok()?)
     }
 
+    /// Ends the daemon as a power cut would.
+    pub(crate) fn kill_daemon(&self) {
+        let pid = until("the daemon says who it is", || self.daemon_pid());
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+
     /// An executable script.
     pub(crate) fn script(&self, path: &Path, text: &str) {
         use std::os::unix::fs::PermissionsExt;
