@@ -4,7 +4,7 @@ use askd_core::ask::{AtDeadline, Attendance, ChoiceKind, Class};
 use askd_core::event::{Event, LateAnswer};
 use askd_core::id::StreamId;
 use askd_core::settings::Unreachable;
-use askd_core::{AskId, Cause, Decision, Delivery, Outcome, OutcomeKind, Stamp, Verdict};
+use askd_core::{Ask, AskId, Cause, Decision, Delivery, Outcome, OutcomeKind, Stamp, Verdict};
 use askd_journal::{Position, Positioned};
 
 use crate::agent::{Call, Phase};
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    fn judge_asked(&self, id: AskId, ask: &askd_core::Ask) -> Result<(), String> {
+    fn judge_asked(&self, id: AskId, ask: &Ask) -> Result<(), String> {
         must(!self.ledger.files.contains_key(&id), "it was asked before")?;
         must(!self.ledger.handles.contains(&ask.handle), "its handle was given before")?;
         let r = *self.raised.get(&id).ok_or("nobody asked")?;
@@ -142,7 +142,14 @@ impl World {
         {
             return Err(format!("it was taken for call {:?}, but is {}", ask.lineage.call, call.id));
         }
-        for old in self.ledger.by_key.get(&(ask.requester.token, ask.key.clone())).into_iter().flatten() {
+        // With two writers the order within a batch is not the order in which things came.
+        if self.plan.daemons == 1 { self.judge_key(ask) } else { Ok(()) }
+    }
+
+    /// Nobody is asked again while the requester could still have come back to what it has.
+    fn judge_key(&self, ask: &Ask) -> Result<(), String> {
+        let key = (ask.requester.token, ask.key.clone());
+        for old in self.ledger.by_key.get(&key).into_iter().flatten().filter(|old| **old != ask.id) {
             let file = &self.ledger.files[old];
             let same_process = file.ask.requester.instance == ask.requester.instance;
             if file.ask.digest == ask.digest && same_process && file.is_reattachable() {
@@ -172,7 +179,9 @@ impl World {
                 must(OutcomeKind::from(decision) == outcome.kind, "it is not the configured answer")?;
                 must(self.is_due(file, deadline, at, d), "the deadline is not over")?;
                 must(!self.waits_for_remotes(d), "a remote surface may still have an answer from before")?;
-                let present = self.daemons[d].waiters.get(&ask.id).is_some_and(|w| !w.is_empty());
+                let waits = self.daemons[d].waiters.get(&ask.id).is_some_and(|w| !w.is_empty());
+                // Who leaves with the same batch was still there when the deadline passed.
+                let present = waits || self.daemons[d].leaving;
                 must(
                     decision == Decision::Deny || present,
                     "its requester is not there to be allowed anything",
@@ -340,6 +349,13 @@ impl World {
 
     /// After the whole batch: a new ask used the one late answer that fits, and no other.
     fn judge_birth(&mut self, id: AskId, before: Position, at: Stamp) {
+        let Some(file) = self.ledger.files.get(&id) else { return };
+        if let Err(why) = self.judge_key(&file.ask)
+            && self.plan.daemons > 1
+            && file.is_reattachable()
+        {
+            return self.broken(&[id], why);
+        }
         let Some(file) = self.ledger.files.get(&id) else { return };
         let used = file.outcome.as_ref().and_then(|o| o.late_of);
         if let Some(from) = used

@@ -47,6 +47,8 @@ pub(crate) struct Daemon {
     pub(crate) polled: BTreeSet<SurfaceId>,
     /// The newest batch says that a remote surface was polled.
     pub(crate) polling: bool,
+    /// The newest batch says that a requester left.
+    pub(crate) leaving: bool,
     /// Entries that were written and not told of.
     pub(crate) owed: usize,
     /// The first start in the current boot.
@@ -76,6 +78,7 @@ impl Daemon {
             hold_until: None,
             polled: BTreeSet::new(),
             polling: false,
+            leaving: false,
             owed: 0,
             first_of_boot: None,
             reach: (Vec::new(), Vec::new()),
@@ -258,6 +261,7 @@ impl World {
         if commands.iter().any(|c| matches!(c, Command::Woke)) {
             self.begin_hold(d);
         }
+        self.daemons[d].leaving = commands.iter().any(|c| matches!(c, Command::LinkClosed { .. }));
         self.daemons[d].polling = commands.iter().any(|c| matches!(c, Command::RemotePolled { .. }));
         let now = self.clock.stamp();
         self.reply_early(d, &group);

@@ -65,7 +65,12 @@ impl<J: Journal> Writer<J> {
         for stream in &unloaded {
             self.versions.remove(stream);
             match stream {
-                StreamId::Ask(id) => self.held.extend(self.state.forget(*id).map(|link| (*id, link))),
+                StreamId::Ask(id) => {
+                    let held = self.state.forget(*id);
+                    if let Some(link) = self.held_before.remove(id).unwrap_or(held) {
+                        self.held.entry(*id).or_insert(link);
+                    }
+                }
                 StreamId::Session(key) => {
                     let exists = self.journal.head(stream)?.is_some();
                     self.state.forget_session(key, exists);

@@ -51,6 +51,8 @@ pub struct Writer<J> {
     pub(crate) unloaded: BTreeSet<StreamId>,
     /// Links that asks had before they were unloaded.
     pub(crate) held: BTreeMap<AskId, LinkId>,
+    /// Links of the asks that this batch changes, as they were before it.
+    pub(crate) held_before: BTreeMap<AskId, Option<LinkId>>,
     /// A batch of which the journal could not tell whether it was written.
     doubt: Option<Batch>,
     /// Heads to be closed with the next commit; not worth one of their own.
@@ -74,6 +76,7 @@ impl<J: Journal> Writer<J> {
             versions: BTreeMap::new(),
             unloaded: BTreeSet::new(),
             held: BTreeMap::new(),
+            held_before: BTreeMap::new(),
             doubt: None,
             closing: BTreeMap::new(),
             ids,
@@ -115,6 +118,7 @@ impl<J: Journal> Writer<J> {
 
     fn run_recovered(&mut self, commands: &[Command], now: Now) -> Result<Batched, Died> {
         for _ in 0..ATTEMPTS {
+            self.held_before.clear();
             let mut records = Vec::new();
             let mut replies = Vec::with_capacity(commands.len());
             for command in commands {
@@ -135,10 +139,23 @@ impl<J: Journal> Writer<J> {
                     return Ok(Batched { replies, committed, finished });
                 }
                 Settled::Again => {}
-                Settled::NotWritten(why) => return Ok(not_recorded(commands, &why)),
+                Settled::NotWritten(why) => {
+                    self.wait_for_remotes_again(commands, now);
+                    return Ok(not_recorded(commands, &why));
+                }
             }
         }
+        self.wait_for_remotes_again(commands, now);
         Ok(not_recorded(commands, "other writers were always first"))
+    }
+
+    /// What a remote surface fetched was not recorded: no overdue default may be applied before it says so again.
+    fn wait_for_remotes_again(&mut self, commands: &[Command], now: Now) {
+        if commands.iter().any(|c| matches!(c, Command::RemotePolled { .. })) {
+            for change in self.state.handle(&Command::Woke, now).changes {
+                self.state.apply(&change, now);
+            }
+        }
     }
 
     /// Reads back what a failed batch left unloaded, and finds out about a batch in doubt. Returns its entries when it
@@ -200,6 +217,10 @@ impl<J: Journal> Writer<J> {
         }
         let handled = self.state.handle(command, now);
         for change in handled.changes {
+            if let Change::Record(Record { stream: StreamId::Ask(id), .. }) = &change {
+                let link = self.state.ask(*id).and_then(AskState::attached_link);
+                self.held_before.entry(*id).or_insert(link);
+            }
             self.state.apply(&change, now);
             if let Change::Record(record) = change {
                 records.push(record);

@@ -127,6 +127,13 @@ impl AskState {
         matches!(self.link, Link::Attached(_))
     }
 
+    pub fn attached_link(&self) -> Option<LinkId> {
+        match self.link {
+            Link::Attached(link) => Some(link),
+            Link::Detached { .. } | Link::HandedBack { .. } => None,
+        }
+    }
+
     pub fn session(&self) -> &SessionKey {
         &self.ask.lineage.session
     }
@@ -389,10 +396,7 @@ impl State {
 
     /// Forgets an ask so that it can be loaded again after a failed commit; its link is kept for [`State::relink`].
     pub fn forget(&mut self, id: AskId) -> Option<LinkId> {
-        let link = match self.asks.get(&id)?.link {
-            Link::Attached(link) => Some(link),
-            Link::Detached { .. } | Link::HandedBack { .. } => None,
-        };
+        let link = self.asks.get(&id)?.attached_link();
         self.remove(id);
         link
     }
