@@ -236,6 +236,23 @@ impl World {
         state.ask(id).unwrap().clone()
     }
 
+    /// The commit that carried this ask's last events failed: what memory holds of it is thrown away and read back.
+    pub fn reload(&mut self, id: AskId) {
+        let link = self.state.forget(id);
+        self.read(&StreamId::Ask(id));
+        if let Some(link) = link {
+            self.state.relink(id, link, self.now);
+        }
+    }
+
+    /// A state that holds one finished ask, read back because somebody named it.
+    pub fn recalled(&self, id: AskId) -> State {
+        let mut state = State::new(self.settings.clone());
+        let stream = StreamId::Ask(id);
+        state.load(&stream, self.streams[&stream].iter().map(|(event, at)| (event, *at)), true, self.now);
+        state
+    }
+
     /// A whole state from the journal alone.
     pub fn replayed_state(&self) -> State {
         let mut state = State::new(self.settings.clone());

@@ -182,3 +182,22 @@ fn nothing_open_means_no_wake_up() {
     assert_eq!(world.state.poll_timeout(world.now), None);
     assert!(world.state.ask(ask).is_none());
 }
+
+#[test]
+fn c6_a_kept_answer_keeps_its_span_over_a_quick_reboot_and_a_stepped_clock() {
+    for (step, then, counts) in
+        [(EIGHT_HOURS, 9_999, true), (-EIGHT_HOURS, 9_999, true), (-EIGHT_HOURS, 10_000, false)]
+    {
+        let mut world = world();
+        let lost = hook(1, "a");
+        let ask = world.raise(&lost);
+        world.close(&lost);
+        let _ = world.answer(ask, Decision::Allow);
+        world.pass(20_000);
+        world.reboot(30_000);
+        world.step_wall(step);
+        world.pass(then);
+        let next = world.raise(&again(&lost, 2));
+        assert_eq!(!world.ask(next).is_open(), counts, "{step} {then}");
+    }
+}

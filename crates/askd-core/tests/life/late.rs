@@ -369,3 +369,59 @@ fn c6_a_late_answer_survives_a_crash_and_reports_of_other_calls() {
     let next = world.raise(&again(&lost, 2));
     assert_eq!(world.outcome(next).late_of, Some(ask));
 }
+
+#[test]
+fn c10_what_may_have_reached_its_call_serves_no_other_call_of_the_same_process() {
+    let lost = Raise { call: Some("c1".to_owned()), instance: Some(instance(1)), ..raise(1, "a") };
+    let undelivered = |world: &mut World| {
+        let ask = world.raise(&lost);
+        world.answer(ask, Decision::Allow).unwrap();
+        world.close(&lost);
+        world.pass(60_000);
+        assert_eq!(world.ask(ask).delivery, Delivery::Expired);
+    };
+    let other_call = Raise { call: Some("c2".to_owned()), ..again(&lost, 2) };
+    for (next, asked) in [
+        (other_call.clone(), true),
+        (again(&lost, 2), false),
+        (Raise { instance: Some(instance(2)), ..other_call }, false),
+    ] {
+        let mut world = world();
+        undelivered(&mut world);
+        assert_eq!(is_asked(&mut world, &next), asked, "{:?} {:?}", next.call, next.instance);
+    }
+}
+
+#[test]
+fn c6_the_span_ends_by_the_clock_and_not_by_a_tick() {
+    // Nobody has acted on its end yet.
+    for (late, counts) in [(59_999, true), (60_000, false)] {
+        let mut world = world();
+        let lost = hook(1, "a");
+        let ask = world.raise(&lost);
+        world.close(&lost);
+        world.stall(late);
+        assert_eq!(matches!(world.answer(ask, Decision::Allow), Err(Refusal::Late { .. })), counts);
+
+        let mut world = self::world();
+        kept(&mut world, &lost, Decision::Allow);
+        world.stall(late);
+        assert_eq!(is_asked(&mut world, &again(&lost, 2)), !counts);
+    }
+}
+
+#[test]
+fn c6_a_finished_ask_that_is_read_back_keeps_nothing_and_waits_for_nothing() {
+    let mut world = world();
+    let lost = hook(1, "a");
+    let ask = world.raise(&lost);
+    world.close(&lost);
+    world.pass(60_000);
+    assert!(world.state.ask(ask).is_none());
+    let state = world.recalled(ask);
+    assert_eq!(state.poll_timeout(world.now), None);
+    let answer = crate::common::make::answer(ask, world.ask(ask).ask.digest, Decision::Allow);
+    world.step_wall(-28_800_000);
+    assert_eq!(world.run(&Command::Answer(answer)), Err(Refusal::AlreadySettled(ask)));
+    assert_eq!(world.story(ask), ["asked", "withdrawn"]);
+}

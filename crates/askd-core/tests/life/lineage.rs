@@ -322,3 +322,20 @@ fn c1_the_death_of_a_sessions_earlier_process_ends_nothing() {
     assert!(world.ask(resumed).is_open());
     assert!(!world.state.session(&session("a")).unwrap().ended);
 }
+
+#[test]
+fn c8_an_ask_that_is_read_back_after_a_failed_commit_counts_once() {
+    let mut world = world();
+    let asks = [raise(1, "a"), raise(2, "a")].map(|r| world.raise(&r));
+    let waiting = |world: &World| world.state.waiting(&session("a"));
+    for _ in 0..3 {
+        world.reload(asks[0]);
+        assert_eq!(waiting(&world), 2);
+        assert!(world.ask(asks[0]).is_attached(), "its requester never left");
+    }
+    world.answer(asks[0], Decision::Allow).unwrap();
+    world.reload(asks[0]);
+    assert_eq!((waiting(&world), world.ask(asks[0]).delivery), (1, Delivery::Pending));
+    world.close(&raise(1, "a"));
+    assert!(!world.ask(asks[0]).is_attached());
+}

@@ -431,3 +431,13 @@ fn c5_a_turn_that_ends_by_itself_decides_nothing() {
     );
     assert!(world.ask(of_child).is_open(), "a child may still be asking");
 }
+
+#[test]
+fn c5_a_request_read_late_from_an_old_connection_takes_nothing_over() {
+    let mut world = world();
+    let old = Raise { link: askd_core::LinkId(5), ..raise(1, "a") };
+    let ask = world.raise(&Raise { link: askd_core::LinkId(9), ..old.clone() });
+    world.raise(&Raise { id: id(77), ..old.clone() });
+    world.close(&old);
+    assert!(world.ask(ask).is_attached(), "the newer connection still waits");
+}
