@@ -158,7 +158,7 @@ pub trait Reader: Send {
     fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError>;
     /// Who holds a claim.
     fn holder(&self, claim: &str) -> Result<Option<StreamId>, JournalError>;
-    /// Asks with a head deadline at or before this wall time, earliest first.
+    /// Asks that are not closed, with a head deadline at or before this wall time, earliest first.
     fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError>;
     /// True when an entry with this id was committed.
     fn contains(&self, entry: Uuid) -> Result<bool, JournalError>;

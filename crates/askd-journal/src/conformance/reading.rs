@@ -77,8 +77,9 @@ pub(super) fn due(journal: &mut dyn Journal) {
     assert_eq!(found(journal, i64::MAX, 10), [5, 2, 4, 1, 3]);
     assert_eq!(found(journal, i64::MAX, 2), [5, 2]);
     assert_eq!(found(journal, i64::MAX, 0), [0; 0]);
-    // A head without it is not due any more, and one with another is due then.
-    journal.commit(&batch([one(&ask(5), 1, closed(1)), one(&ask(2), 1, due_at(1_000))])).unwrap();
+    // A closed one is not due any more, and one with another is due then.
+    let over = Head { due_wall_ms: Some(-5), ..closed(1) };
+    journal.commit(&batch([one(&ask(5), 1, over), one(&ask(2), 1, due_at(1_000))])).unwrap();
     assert_eq!(found(journal, i64::MAX, 10), [4, 1, 3, 2]);
 }
 

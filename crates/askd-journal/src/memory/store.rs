@@ -168,6 +168,7 @@ impl Store {
         let mut due: Vec<(i64, Position, AskId)> = self
             .streams
             .iter()
+            .filter(|(_, stream)| stream.head.state != HeadState::Closed)
             .filter_map(|(id, stream)| match id {
                 StreamId::Ask(ask) => Some((stream.head.due_wall_ms?, stream.began(), *ask)),
                 _ => None,

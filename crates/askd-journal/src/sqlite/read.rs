@@ -39,10 +39,10 @@ const HEAD: &str = heads!("WHERE stream = ?1");
 const READ: &str = entries!("WHERE e.began = (SELECT began FROM head WHERE stream = ?1) ORDER BY e.version");
 const FEED: &str = entries!("WHERE e.position > ?1 ORDER BY e.position LIMIT ?2");
 const NEWEST: &str = entries!("ORDER BY e.position DESC LIMIT ?1");
-const OPEN_HEADS: &str = heads!("WHERE state <> 'closed' ORDER BY began");
+const OPEN_HEADS: &str = heads!("INDEXED BY head_live WHERE state <> 'closed'");
 /// 'ask0' is what follows every 'ask/…'; the plus signs keep SQLite from going through all asks by name.
 const DUE: &str = heads!(
-    "INDEXED BY head_due WHERE due_wall_ms <= ?1 AND +stream > 'ask/' AND +stream < 'ask0'
+    "INDEXED BY head_live WHERE state <> 'closed' AND due_wall_ms <= ?1 AND +stream > 'ask/' AND +stream < 'ask0'
      ORDER BY due_wall_ms, began LIMIT ?2"
 );
 const HOLDER: &str = "SELECT h.stream FROM claim c LEFT JOIN head h ON h.began = c.began WHERE c.name = ?1";
@@ -96,9 +96,9 @@ impl View {
     }
 
     pub(super) fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError> {
-        self.rows(OPEN_HEADS, [], |row| {
-            self.head_row(row).map(|(stream, version, _, head)| (stream, version, head))
-        })
+        let mut open = self.rows(OPEN_HEADS, [], |row| self.head_row(row))?;
+        open.sort_by_key(|(_, _, began, _)| *began);
+        Ok(open.into_iter().map(|(stream, version, _, head)| (stream, version, head)).collect())
     }
 
     pub(super) fn holder(&self, claim: &str) -> Result<Option<StreamId>, JournalError> {

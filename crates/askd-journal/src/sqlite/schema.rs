@@ -26,8 +26,7 @@ const BASE: &str = "
         closed_wall_ms INTEGER,
         sum INTEGER NOT NULL
     ) STRICT;
-    CREATE INDEX head_live ON head(began) WHERE state <> 'closed';
-    CREATE INDEX head_due ON head(due_wall_ms) WHERE due_wall_ms IS NOT NULL;
+    CREATE INDEX head_live ON head(due_wall_ms) WHERE state <> 'closed';
 
     CREATE TABLE entry(
         position INTEGER PRIMARY KEY,

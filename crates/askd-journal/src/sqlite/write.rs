@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use askd_core::id::StreamId;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
 use super::error::{At as _, is_certain, is_taken, sort};
 use super::read::View;
@@ -20,46 +20,39 @@ pub(super) const OLD: &str = "SELECT began FROM head WHERE state = 'closed' AND 
 
 pub(super) fn commit(view: &View, batch: &Batch) -> Result<Committed, CommitError> {
     shape::check(batch)?;
-    // Before the transaction begins: a foreign reader of the file waits no longer than necessary.
+    // Before the transaction begins, which is to be short.
     let events = batch
         .appends
         .iter()
         .map(|append| append.entries.iter().map(|entry| text::encode(&entry.event)).collect())
         .collect::<Result<Vec<Vec<String>>, _>>()?;
     let transaction = Transaction::begin(view)?;
-    let mut began = check(view, batch)?;
-    let first = view.last()? + 1;
-    let mut next = first;
-    for (append, events) in batch.appends.iter().zip(&events) {
-        let began = *began.entry(&append.stream).or_insert(next);
-        next = write_append(view, append, events, began, next)?;
+    match Writer::new(view)?.write(batch, &events) {
+        Ok(committed) => {
+            transaction.commit()?;
+            Ok(committed)
+        }
+        Err(Stop::Stale) => {
+            // Rolled back, so that the conflicts are looked for in what is committed.
+            drop(transaction);
+            let _again = Transaction::begin(view)?;
+            Err(conflicts(view, batch)?)
+        }
+        Err(Stop::Failed(e)) => Err(e.into()),
     }
-    write_claims(view, batch, &began)?;
-    transaction.commit()?;
-    Ok(Committed { first, last: next - 1 })
 }
 
-/// Where streams began that this batch has to do with.
-type Began<'b> = BTreeMap<&'b StreamId, Position>;
-
-/// Finds every conflict before anything is written, so that the loser of a race costs no disk access. Returns the
-/// streams of the appends that are there already.
-fn check<'b>(view: &View, batch: &'b Batch) -> Result<Began<'b>, CommitError> {
-    let mut known = Began::new();
+/// Every stream and claim in which the batch does not fit to what is committed.
+fn conflicts(view: &View, batch: &Batch) -> Result<CommitError, JournalError> {
+    let mut find = view.statement(FIND)?;
     let mut streams = Vec::new();
     for append in &batch.appends {
-        let found = find(view, &append.stream)?;
-        if found.map_or(0, |(_, version)| version) != append.expected {
+        if found(view, &mut find, &append.stream)?.map_or(0, |(_, version)| version) != append.expected {
             streams.push(append.stream.clone());
         }
-        known.extend(found.map(|(began, _)| (&append.stream, began)));
     }
     let mut claims = Vec::new();
     for claim in &batch.take {
-        // Mostly nobody holds it, so who it is, is asked separately.
-        if !view.statement("SELECT 1 FROM claim WHERE name = ?1")?.exists([&claim.name]).at(view.path())? {
-            continue;
-        }
         let Some(holder) = view.holder(&claim.name)? else { continue };
         let held = Claim { name: claim.name.clone(), holder };
         if held.holder != claim.holder && !batch.release.contains(&held) {
@@ -67,131 +60,172 @@ fn check<'b>(view: &View, batch: &'b Batch) -> Result<Began<'b>, CommitError> {
         }
     }
     if streams.is_empty() && claims.is_empty() {
-        return Ok(known);
+        return Err(view.corrupt("its rows contradict each other".to_owned()));
     }
-    Err(CommitError::Conflict { streams, claims })
+    Ok(CommitError::Conflict { streams, claims })
+}
+
+const FIND: &str = "SELECT began, version FROM head WHERE stream = ?1";
+const INSERT_ENTRY: &str =
+    "INSERT INTO entry(position, began, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+const INSERT_HEAD: &str =
+    "INSERT INTO head(began, stream, version, state, root, due_wall_ms, closed_wall_ms, sum)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING";
+const UPDATE_HEAD: &str =
+    "UPDATE head SET version = ?2, state = ?3, root = ?4, due_wall_ms = ?5, closed_wall_ms = ?6, sum = ?7
+    WHERE began = ?1 AND version = ?8";
+const RELEASE: &str = "DELETE FROM claim WHERE name = ?1 AND began = ?2";
+const TAKE: &str = "INSERT INTO claim(name, began) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+const HOLDS: &str = "SELECT 1 FROM claim WHERE name = ?1 AND began = ?2";
+
+/// Why writing stopped; what was written before is rolled back.
+enum Stop {
+    /// Somebody else wrote first.
+    Stale,
+    Failed(JournalError),
+}
+
+impl From<JournalError> for Stop {
+    fn from(e: JournalError) -> Self {
+        Self::Failed(e)
+    }
 }
 
 /// Where a stream began, and its version.
-fn find(view: &View, stream: &StreamId) -> Result<Option<(Position, Version)>, JournalError> {
-    let found = view
-        .statement("SELECT began, version FROM head WHERE stream = ?1")?
+fn found(
+    view: &View,
+    find: &mut CachedStatement<'_>,
+    stream: &StreamId,
+) -> Result<Option<(Position, Version)>, JournalError> {
+    let row = find
         .query_row([stream.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()
         .at(view.path())?;
-    found.map(|(began, version)| Ok((view.count(began)?, view.count(version)?))).transpose()
+    row.map(|(began, version)| Ok((view.count(began)?, view.count(version)?))).transpose()
 }
 
-/// Writes one append from position `next` on; returns the position after it.
-fn write_append(
-    view: &View,
-    append: &Append,
-    events: &[String],
-    began: Position,
-    mut next: Position,
-) -> Result<Position, CommitError> {
-    let stream = append.stream.to_string();
-    let mut version = append.expected;
-    for (entry, event) in append.entries.iter().zip(events) {
-        version += 1;
-        let at = entry.at;
-        let inserted = view
-            .statement(
-                "INSERT INTO entry(position, began, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?
-            .execute(params![
-                next.cast_signed(),
+/// Writes a batch into the open transaction, and looks for conflicts where it meets them.
+struct Writer<'v> {
+    view: &'v View,
+    find: CachedStatement<'v>,
+    insert_entry: CachedStatement<'v>,
+    insert_head: CachedStatement<'v>,
+    update_head: CachedStatement<'v>,
+    /// Where the streams of the batch began.
+    began: BTreeMap<StreamId, Position>,
+    next: Position,
+}
+
+impl<'v> Writer<'v> {
+    fn new(view: &'v View) -> Result<Self, JournalError> {
+        Ok(Self {
+            view,
+            find: view.statement(FIND)?,
+            insert_entry: view.statement(INSERT_ENTRY)?,
+            insert_head: view.statement(INSERT_HEAD)?,
+            update_head: view.statement(UPDATE_HEAD)?,
+            began: BTreeMap::new(),
+            next: view.last()? + 1,
+        })
+    }
+
+    fn write(mut self, batch: &Batch, events: &[Vec<String>]) -> Result<Committed, Stop> {
+        let first = self.next;
+        for (append, events) in batch.appends.iter().zip(events) {
+            self.append(append, events)?;
+        }
+        self.claims(batch)?;
+        Ok(Committed { first, last: self.next - 1 })
+    }
+
+    fn append(&mut self, append: &Append, events: &[String]) -> Result<(), Stop> {
+        let stream = append.stream.to_string();
+        let began = match append.expected {
+            0 => self.next,
+            expected => match found(self.view, &mut self.find, &append.stream)? {
+                Some((began, version)) if version == expected => began,
+                _ => return Err(Stop::Stale),
+            },
+        };
+        // The head comes first: a stale writer meets it before it has written anything.
+        if !self.head(append, &stream, began).at(self.view.path())? {
+            return Err(Stop::Stale);
+        }
+        self.began.insert(append.stream.clone(), began);
+        for ((entry, event), version) in append.entries.iter().zip(events).zip(append.expected + 1..) {
+            let at = entry.at;
+            let inserted = self.insert_entry.execute(params![
+                self.next.cast_signed(),
                 began.cast_signed(),
                 version.cast_signed(),
                 entry.id.as_bytes().as_slice(),
                 at.wall_ms,
                 at.boot_ms.cast_signed(),
                 at.boot.0.as_bytes().as_slice(),
-                text::entry_sum(next, &stream, version, entry.id, at, event),
+                text::entry_sum(self.next, &stream, version, entry.id, at, event),
                 event,
             ]);
-        match inserted {
-            Ok(_) => next += 1,
-            Err(e) if is_taken(&e) && view.contains(entry.id)? => {
-                return Err(shape::repeated(entry.id).into());
+            match inserted {
+                Ok(_) => self.next += 1,
+                Err(e) if is_taken(&e) && self.view.contains(entry.id)? => {
+                    return Err(shape::repeated(entry.id).into());
+                }
+                // The head did not know of this version: the constraint is the second guard of the compare-and-set.
+                Err(e) if is_taken(&e) => return Err(Stop::Stale),
+                Err(e) => return Err(sort(self.view.path(), &e).into()),
             }
-            // The head did not know of this version: the constraint is the second guard of the compare-and-set.
-            Err(e) if is_taken(&e) => return Err(stale(&append.stream)),
-            Err(e) => return Err(sort(view.path(), &e).into()),
         }
+        Ok(())
     }
-    if write_head(view, append, &stream, began, version)? { Ok(next) } else { Err(stale(&append.stream)) }
-}
 
-/// False when the head is not at the expected version.
-fn write_head(
-    view: &View,
-    append: &Append,
-    stream: &str,
-    began: Position,
-    version: Version,
-) -> Result<bool, JournalError> {
-    let head = &append.head;
-    let state = text::state_name(head.state);
-    let sum = text::head_sum(stream, version, began, head);
-    let (version, began) = (version.cast_signed(), began.cast_signed());
-    let written = if append.expected == 0 {
-        view.statement(
-            "INSERT INTO head(began, stream, version, state, root, due_wall_ms, closed_wall_ms, sum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![
-            began,
-            stream,
-            version,
-            state,
-            head.root,
-            head.due_wall_ms,
-            head.closed_wall_ms,
-            sum
-        ])
-    } else {
-        view.statement(
-            "UPDATE head SET version = ?2, state = ?3, root = ?4, due_wall_ms = ?5, closed_wall_ms = ?6, sum = ?7
-             WHERE began = ?1 AND version = ?8",
-        )?
-        .execute(params![
-            began,
-            version,
-            state,
-            head.root,
-            head.due_wall_ms,
-            head.closed_wall_ms,
-            sum,
-            append.expected.cast_signed()
-        ])
-    };
-    written.map(|rows| rows == 1).at(view.path())
-}
-
-fn stale(stream: &StreamId) -> CommitError {
-    CommitError::Conflict { streams: vec![stream.clone()], claims: Vec::new() }
-}
-
-fn write_claims(view: &View, batch: &Batch, known: &Began<'_>) -> Result<(), JournalError> {
-    let began = |holder| match known.get(holder) {
-        Some(began) => Ok(Some(*began)),
-        None => Ok(find(view, holder)?.map(|(began, _)| began)),
-    };
-    for claim in &batch.release {
-        let Some(began) = began(&claim.holder)? else { continue };
-        view.statement("DELETE FROM claim WHERE name = ?1 AND began = ?2")?
-            .execute(params![claim.name, began.cast_signed()])
-            .at(view.path())?;
+    /// False when the head is not at the expected version.
+    fn head(&mut self, append: &Append, stream: &str, began: Position) -> rusqlite::Result<bool> {
+        let head = &append.head;
+        let state = text::state_name(head.state);
+        let version = append.expected + append.entries.len() as u64;
+        let sum = text::head_sum(stream, version, began, head);
+        let (began, version) = (began.cast_signed(), version.cast_signed());
+        let (root, due, closed) = (&head.root, head.due_wall_ms, head.closed_wall_ms);
+        let written = if append.expected == 0 {
+            self.insert_head.execute(params![began, stream, version, state, root, due, closed, sum])
+        } else {
+            let expected = append.expected.cast_signed();
+            self.update_head.execute(params![began, version, state, root, due, closed, sum, expected])
+        };
+        written.map(|rows| rows == 1)
     }
-    for claim in &batch.take {
-        let Some(began) = began(&claim.holder)? else { return Err(shape::orphaned(claim)) };
-        view.statement("INSERT INTO claim(name, began) VALUES (?1, ?2) ON CONFLICT(name) DO NOTHING")?
-            .execute(params![claim.name, began.cast_signed()])
-            .at(view.path())?;
+
+    fn claims(&mut self, batch: &Batch) -> Result<(), Stop> {
+        let path = self.view.path();
+        for claim in &batch.release {
+            let Some(began) = self.holder(&claim.holder)? else { continue };
+            self.view.statement(RELEASE)?.execute(params![claim.name, began]).at(path)?;
+        }
+        let mut orphaned = None;
+        for claim in &batch.take {
+            let began = self.holder(&claim.holder)?;
+            let taken =
+                self.view.statement(TAKE)?.execute(params![claim.name, began.unwrap_or(0)]).at(path)?;
+            if taken == 0 && !self.view.statement(HOLDS)?.exists(params![claim.name, began]).at(path)? {
+                return Err(Stop::Stale);
+            }
+            if began.is_none() {
+                orphaned = orphaned.or(Some(claim));
+            }
+        }
+        // Said last, because a conflict explains more.
+        orphaned.map_or(Ok(()), |claim| Err(shape::orphaned(claim).into()))
     }
-    Ok(())
+
+    /// Where a holder of claims began.
+    fn holder(&mut self, stream: &StreamId) -> Result<Option<i64>, JournalError> {
+        let began = match self.began.get(stream) {
+            Some(began) => Some(*began),
+            None => found(self.view, &mut self.find, stream)?.map(|(began, _)| began),
+        };
+        Ok(began.map(u64::cast_signed))
+    }
 }
 
 pub(super) fn prune(view: &View, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
