@@ -290,7 +290,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 proptest! {
     #![proptest_config(ProptestConfig {
         // PROPTEST_CASES asks for more.
-        cases: ProptestConfig::default().cases.max(5_000),
+        cases: ProptestConfig::default().cases.max(3_000),
         max_shrink_iters: 50_000,
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/life.txt"))),
         ..ProptestConfig::default()
