@@ -208,7 +208,7 @@ impl World {
         self.daemons[d].followed = last;
         for surface in 0..self.surfaces.len() {
             if self.surfaces[surface].plan.daemon == d && self.surfaces[surface].attached.is_some() {
-                self.send_news(d, surface, News::Entries(entries.clone()));
+                self.send_news(surface, News::Entries(entries.clone()));
             }
         }
     }
@@ -222,14 +222,15 @@ impl World {
             open.map(|file| Card::of(&file.ask, file.handed_back.is_some())).collect()
         };
         let position = self.ledger.last;
-        self.surfaces[surface].attached = Some(self.daemons[d].life);
-        self.send_news(d, surface, News::Snapshot { cards, position });
+        self.surfaces[surface].connections += 1;
+        self.surfaces[surface].attached = Some(self.surfaces[surface].connections);
+        self.send_news(surface, News::Snapshot { cards, position });
     }
 
-    fn send_news(&mut self, d: usize, surface: usize, news: News) {
+    fn send_news(&mut self, surface: usize, news: News) {
         let time = (self.clock.now + self.latency()).max(self.surfaces[surface].front);
         self.surfaces[surface].front = time;
-        let life = self.daemons[d].life;
-        self.at(time, Happening::Feed { surface, life, news: Box::new(news) });
+        let connection = self.surfaces[surface].connections;
+        self.at(time, Happening::Feed { surface, connection, news: Box::new(news) });
     }
 }

@@ -49,8 +49,9 @@ pub(crate) struct Surface {
     /// Answers everything that it shows.
     pub(crate) diligent: bool,
     pub(crate) wanted: bool,
-    /// The life of the daemon that it is attached to.
+    /// The number of its connection, while it is attached.
     pub(crate) attached: Option<u64>,
+    pub(crate) connections: u64,
     pub(crate) front: u64,
     pub(crate) seen: Position,
     pub(crate) cards: BTreeMap<AskId, Card>,
@@ -76,6 +77,7 @@ impl World {
             diligent,
             wanted: true,
             attached: None,
+            connections: 0,
             front: 0,
             seen: 0,
             cards: BTreeMap::new(),
@@ -120,8 +122,8 @@ impl World {
         self.soon(after, Happening::Attach { surface: s });
     }
 
-    pub(crate) fn hear(&mut self, s: usize, life: u64, news: News) {
-        if self.surfaces[s].attached != Some(life) {
+    pub(crate) fn hear(&mut self, s: usize, connection: u64, news: News) {
+        if self.surfaces[s].attached != Some(connection) {
             return;
         }
         match news {
@@ -135,7 +137,7 @@ impl World {
                 }
                 if self.surfaces[s].plan.remote {
                     let after = self.dice.span(50, 15_000);
-                    self.soon(after, Happening::Poll { surface: s, life });
+                    self.soon(after, Happening::Poll { surface: s, connection });
                 }
             }
             News::Entries(entries) => {
@@ -183,9 +185,9 @@ impl World {
     }
 
     /// A remote surface asks its server what people sent.
-    pub(crate) fn poll(&mut self, s: usize, life: u64) {
+    pub(crate) fn poll(&mut self, s: usize, connection: u64) {
         let daemon = self.surfaces[s].plan.daemon;
-        if self.surfaces[s].attached != Some(life) || !self.is_up(daemon, life) {
+        if self.surfaces[s].attached != Some(connection) || self.daemons[daemon].writer.is_none() {
             return;
         }
         for answer in std::mem::take(&mut self.surfaces[s].at_server) {
@@ -195,7 +197,7 @@ impl World {
         let command = Command::RemotePolled { surface: self.surfaces[s].id.clone() };
         self.enqueue(daemon, Mail { command, from: Sender::Surface(s) });
         let after = self.dice.between(10_000, 60_000);
-        self.soon(after, Happening::Poll { surface: s, life });
+        self.soon(after, Happening::Poll { surface: s, connection });
     }
 
     fn note_said(&mut self, s: usize, answer: &Answer) -> Sender {

@@ -48,7 +48,7 @@ pub(crate) enum Happening {
     },
     Feed {
         surface: usize,
-        life: u64,
+        connection: u64,
         news: Box<News>,
     },
     // ---- daemon
@@ -134,7 +134,7 @@ pub(crate) enum Happening {
     },
     Poll {
         surface: usize,
-        life: u64,
+        connection: u64,
     },
     Say {
         surface: usize,
@@ -346,7 +346,7 @@ impl World {
             Happening::Back { to, back } => self.back(to, back),
             Happening::Told { requester, conn, told } => self.told(requester, conn, *told),
             Happening::ConnLost { requester, conn } => self.conn_lost(requester, conn),
-            Happening::Feed { surface, life, news } => self.hear(surface, life, *news),
+            Happening::Feed { surface, connection, news } => self.hear(surface, connection, *news),
             Happening::Start { daemon } => self.start(daemon),
             Happening::Batch { daemon, life } => self.batch(daemon, life),
             Happening::Tick { daemon, life, plan } => self.tick(daemon, life, plan),
@@ -372,7 +372,7 @@ impl World {
             Happening::TurnOver { agent, life, turn } => self.turn_over(agent, life, turn),
             Happening::CancelAgain { agent, life, tries } => self.cancel_again(agent, life, tries),
             Happening::Attach { surface } => self.attach(surface),
-            Happening::Poll { surface, life } => self.poll(surface, life),
+            Happening::Poll { surface, connection } => self.poll(surface, connection),
             Happening::Say { surface, answer } => self.say(surface, *answer),
             Happening::Act { surface, command } => self.act(surface, *command),
             Happening::Weather => self.weather(),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::ask::{Ask, Decision};
 use crate::digest::Digest;
-use crate::event::{Change, Event, LateAnswer, Note, Record, SurfaceInfo};
+use crate::event::{CallInfo, Change, Event, LateAnswer, Note, Record, SurfaceInfo};
 use crate::handle::Handle;
 use crate::id::{AskId, Instance, LinkId, SessionKey, StreamId, SurfaceId, TokenHash};
 use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Verdict};
@@ -397,7 +397,14 @@ impl State {
     /// Forgets an ask so that it can be loaded again after a failed commit; its link is kept for [`State::relink`].
     pub fn forget(&mut self, id: AskId) -> Option<LinkId> {
         let link = self.asks.get(&id)?.attached_link();
-        self.remove(id);
+        let ask = self.remove(id)?.ask;
+        // An ask that was never recorded has not used its call up.
+        if let (Some(call), Some(session)) = (&ask.lineage.call, self.sessions.get_mut(&ask.lineage.session))
+        {
+            let subagent = ask.lineage.work_id().map(str::to_owned);
+            let (tool, digest) = (ask.action.tool.clone(), ask.digest);
+            session.remember_call(call, CallInfo { subagent, tool, digest });
+        }
         link
     }
 

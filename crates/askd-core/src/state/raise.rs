@@ -243,9 +243,12 @@ fn restarted(asked: Option<&crate::Instance>, comes: Option<&crate::Instance>) -
     asked.zip(comes).is_some_and(|(asked, comes)| asked != comes)
 }
 
-/// They are known to be about different calls of the agent.
-fn is_other_call(a: &Ask, b: &Ask) -> bool {
-    a.lineage.call.as_ref().zip(b.lineage.call.as_ref()).is_some_and(|(a, b)| a != b)
+/// They are about different calls of the agent, as far as that is known; a hook serves one call only.
+fn is_other_call(was: &Ask, is: &Ask) -> bool {
+    match (&was.lineage.call, &is.lineage.call) {
+        (Some(was), Some(is)) => was != is,
+        _ => was.requester.kind == crate::ask::RequesterKind::Hook,
+    }
 }
 
 /// A requester of the same key and content gets the ask that it already has.

@@ -1,6 +1,6 @@
 //! What each command does to the reference, and what its sender hears.
 
-use askd_core::ask::plain;
+use askd_core::ask::{RequesterKind, plain};
 use askd_core::{Answer, Ask, AskId, Cause, Command, Decision, Delivery, Raise, Seen, SessionKey, TokenHash};
 
 use super::{Late, Link, MAsk, Model, When, ms};
@@ -231,8 +231,9 @@ impl Model {
             let in_time = old.lost.is_some_and(|lost| now.at - lost.at < ms(self.settings.late_answer_ms));
             let named = Some(old.ask.id) == raise.supersedes;
             let processes = old.ask.requester.instance.as_ref().zip(ask.requester.instance.as_ref());
+            let hook = old.ask.requester.kind == RequesterKind::Hook;
             let calls = was.call.as_ref().zip(is.call.as_ref());
-            let other_call = calls.is_some_and(|(a, b)| a != b) && processes.is_none_or(|(a, b)| a == b);
+            let other_call = calls.map_or(hook, |(a, b)| a != b) && processes.is_none_or(|(a, b)| a == b);
             if !matches!(old.late, Late::Kept(_)) && other_call {
                 return false;
             }
