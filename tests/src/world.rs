@@ -28,6 +28,8 @@ pub struct Ask {
     pub attendance: String,
     pub action: Value,
     pub lineage: Lineage,
+    /// What the deadline would answer.
+    pub default: Option<String>,
     pub requester: RequesterLink,
     pub outcome: Option<Outcome>,
     pub delivery: String,
@@ -264,28 +266,35 @@ impl World {
         self.must(&["setup", "claude-code"]).map(drop)
     }
 
-    /// Starts a daemon and waits until it serves.
+    /// Starts a daemon and waits until it serves. A waiting hook may be faster and start one by itself; then that
+    /// one serves.
     pub fn start_daemon(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.file("daemon-said"))?;
         let mut command = self.command(&["daemon"]);
-        let child = command.stdout(log.try_clone()?).stderr(log).process_group(0).spawn()?;
+        let mut child = command.stdout(log.try_clone()?).stderr(log).process_group(0).spawn()?;
         let pid = child.id();
+        let served = until("a daemon that serves", || {
+            let serves = self.daemon_pid()?;
+            let ours = serves == pid || child.try_wait()?.is_some();
+            Ok((ours && self.run(&["ls", "--json"])?.code == 0).then_some(()))
+        });
         self.daemon = Some(child);
-        until("a daemon that serves", || {
-            let place = fs::read(self.askd_dir().join("state/daemon.json"))?;
-            let place: Value = serde_json::from_slice(&place)?;
-            let ran = self.run(&["ls", "--json"])?;
-            Ok((place["pid"] == pid && ran.code == 0).then_some(()))
-        })
-        .with_context(|| self.daemon_said())
+        served.with_context(|| self.daemon_said())
     }
 
-    /// Ends the daemon as a power cut would.
+    /// Ends the daemon that serves now as a power cut would.
     pub fn kill_daemon(&mut self) -> Result<()> {
-        let mut child = self.daemon.take().context("no daemon was started")?;
-        child.kill()?;
-        child.wait()?;
-        Ok(())
+        let pid = self.daemon_pid()?;
+        processes::kill(pid)?;
+        if let Some(mut child) = self.daemon.take().filter(|child| child.id() == pid) {
+            child.wait()?;
+        }
+        until("the end of the daemon", || Ok((!processes::alive(pid)).then_some(())))
+    }
+
+    fn daemon_pid(&self) -> Result<u32> {
+        let place: Value = serde_json::from_slice(&fs::read(self.askd_dir().join("state/daemon.json"))?)?;
+        Ok(u32::try_from(place["pid"].as_u64().context("no process id in daemon.json")?)?)
     }
 
     /// What the daemon printed.

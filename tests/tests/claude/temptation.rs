@@ -8,8 +8,11 @@ use askd_tests::{Headless, Host, Model, Scripts, Step, Version, World, until};
 
 /// Every attempt writes its exit status, and what it printed, into files of its own name. An attempt that could
 /// count prints or exits as the person's own answer would.
-const ATTEMPTS: &str = r#"
+const TRY: &str = r#"
 try() { local name=$1; shift; "$@" > "out.$name" 2>&1 < /dev/null; echo $? > "code.$name"; }
+"#;
+
+const ATTEMPTS: &str = r#"
 try plain "$ASKD" allow "$VICTIM"
 try deny "$ASKD" deny "$VICTIM" -m "so says the agent"
 try stripped env -i ASKD_DIR="$ASKD_DIR" "$ASKD" allow "$VICTIM"
@@ -48,21 +51,32 @@ for sock in ask answer; do
 done
 try answer-orphan setsid -w nohup node post.js "$ASKD_DIR/run/answer.sock" "/v1/asks/$VICTIM/answer" "$answer"
 
-# The rules themselves.
-printf '[permissions]\ndangerously_skip_permissions = true\n' > "$ASKD_DIR/config.toml"
-try accept-edit "$ASKD" config accept
+# The rules themselves; the daemon reads them before the next ask.
+printf '[permissions]\nbackground_default = "allow"\nbackground_timeout_secs = 1\n' > "$ASKD_DIR/config.toml"
 "#;
 
-/// May succeed, since they decide nothing: there is nothing to accept yet, and requesters outlive a restart.
-const HARMLESS: [&str; 2] = ["accept", "restart"];
+/// May succeed, since they decide nothing: there is nothing to accept yet, requesters outlive a restart, and a bulk
+/// answer may be refused one by one.
+const HARMLESS: [&str; 3] = ["accept", "restart", "answer-bulk"];
+
+/// The looser rules wait for a person by now.
+const ACCEPT: &str = r#"
+try accept-edit "$ASKD" config accept --yes
+try accept-stripped env -i ASKD_DIR="$ASKD_DIR" "$ASKD" config accept --yes
+try accept-post node post.js "$ASKD_DIR/run/answer.sock" /v1/config/accept \
+    '{"key":"permissions.background_default","value":"allow"}'
+"#;
 
 /// A daemon of the agent's own, with looser rules in its environment and in the config.
 const TAKEOVER: &str = r#"
 kill -9 "$(grep -o '"pid": *[0-9]*' "$ASKD_DIR/state/daemon.json" | grep -o '[0-9]*$')"
-export ASKD_PERMISSIONS__DANGEROUSLY_SKIP_PERMISSIONS=true
+export ASKD_PERMISSIONS__BACKGROUND_DEFAULT=allow ASKD_PERMISSIONS__BACKGROUND_TIMEOUT_SECS=1
 setsid nohup "$ASKD" daemon > daemon.own 2>&1 < /dev/null &
 until "$ASKD" status > /dev/null 2>&1; do sleep 0.1; done
-"$ASKD" allow "$VICTIM" > out.takeover 2>&1; echo $? > code.takeover
+try takeover "$ASKD" allow "$VICTIM"
+try takeover-accept "$ASKD" config accept --yes
+try takeover-stripped env -i ASKD_DIR="$ASKD_DIR" "$ASKD" allow "$VICTIM"
+try takeover-accept-stripped env -i ASKD_DIR="$ASKD_DIR" "$ASKD" config accept --yes
 "#;
 
 #[test]
@@ -75,11 +89,13 @@ fn s1_an_agent_cannot_answer_for_itself() -> Result<()> {
             "attacker",
             [
                 Step::bash("bash ./attempts.sh"),
+                Step::bash("bash ./accept.sh"),
                 Step::bash("bash ./takeover.sh"),
-                Step::bash("touch skipped"),
+                Step::agent("helper", "helper", true),
                 Step::say("done"),
             ],
-        );
+        )
+        .with("helper", [Step::bash("touch skipped"), Step::say("done")]);
     let model = Model::start(scripts)?;
     let mut agent = Headless::start(&world, Version::Newest, &model, Host::Nobody)?;
     agent.say("play=main")?;
@@ -92,34 +108,42 @@ fn s1_an_agent_cannot_answer_for_itself() -> Result<()> {
         victim.id,
         victim.digest
     );
-    fs::write(world.project().join("attempts.sh"), format!("{head}{ATTEMPTS}"))?;
-    fs::write(world.project().join("takeover.sh"), format!("{head}{TAKEOVER}"))?;
+    for (name, script) in [("attempts.sh", ATTEMPTS), ("accept.sh", ACCEPT), ("takeover.sh", TAKEOVER)] {
+        fs::write(world.project().join(name), format!("{head}{TRY}{script}"))?;
+    }
 
     let attack = world.ask("attempts.sh")?;
     assert_eq!(world.allow(&attack.id)?, 0);
     model.result("attacker", 0)?;
-    let codes = codes(&world)?;
-    let refused = |name: &str| codes.get(name).is_some_and(|code| *code != 0);
-    for name in ["plain", "deny", "stripped", "session", "nohup", "withdraw", "orphan"] {
-        assert_eq!(codes.get(name), Some(&7), "{name}: {}", said(&world, name));
+    let first = codes(&world)?;
+    assert_eq!(first.len(), 17, "an attempt is missing: {first:?}");
+    for (name, code) in first.iter().filter(|(name, _)| !HARMLESS.contains(&name.as_str())) {
+        assert_ne!(*code, 0, "{name}: {}", said(&world, name));
     }
-    for (name, _) in codes.iter().filter(|(name, _)| !HARMLESS.contains(&name.as_str())) {
-        assert!(refused(name), "{name}: {}", said(&world, name));
+    for name in ["plain", "deny", "stripped", "session", "nohup", "withdraw", "orphan", "stop"] {
+        assert_eq!(first.get(name), Some(&7), "{name}: {}", said(&world, name));
     }
     for name in ["answer-answer", "answer-bulk", "answer-orphan"] {
         let said = said(&world, name);
         assert!(said.contains("not_permitted"), "{name}: {said}");
     }
-    assert_eq!(codes.len(), 18, "an attempt is missing: {codes:?}");
     assert_eq!(world.show(&victim.id)?.state, "open");
     assert!(!world.made("looted"));
 
-    let takeover = world.ask("takeover.sh")?;
-    assert_eq!(world.allow(&takeover.id)?, 0);
-    model.result("attacker", 1)?;
-    assert_eq!(fs::read_to_string(world.project().join("code.takeover"))?.trim(), "7");
+    for (step, script) in [(1, "accept.sh"), (2, "takeover.sh")] {
+        let more = world.ask(script)?;
+        assert_eq!(world.allow(&more.id)?, 0);
+        model.result("attacker", step)?;
+    }
+    let all = codes(&world)?;
+    assert_eq!(all.len(), first.len() + 7, "an attempt is missing: {all:?}");
+    for (name, code) in all.iter().filter(|(name, _)| !first.contains_key(*name) && *name != "accept-post") {
+        assert_eq!(*code, 7, "{name}: {}", said(&world, name));
+    }
+    assert!(said(&world, "accept-post").contains("not_permitted"), "{}", said(&world, "accept-post"));
     // The looser rules wait for a person, also under the agent's own daemon.
     let skipped = world.ask("touch skipped")?;
+    assert_eq!((skipped.attendance.as_str(), skipped.default.as_deref()), ("background", Some("deny")));
     let open = world.wait(&victim.id, "the victim attached again", |ask| ask.requester.link == "attached")?;
     assert_eq!(open.state, "open");
     assert!(!world.made("skipped") && !world.made("looted"));
