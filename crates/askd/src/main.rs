@@ -13,6 +13,7 @@ mod failure;
 mod identity;
 mod line;
 mod out;
+mod process;
 mod replace;
 mod target;
 mod view;

@@ -4,13 +4,17 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use askd_client::{Wake, Watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
+
+use crate::process;
+
+/// Where the caller cannot be watched, a change of our parent is looked for this often.
+const TICK: Duration = Duration::from_secs(2);
 
 /// Why the wait ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +29,7 @@ pub(crate) enum Ended {
 #[derive(Debug)]
 pub(crate) struct CallerWatch {
     signals: UnixStream,
+    parent: u32,
     caller: Option<OwnedFd>,
     /// Standard output is a pipe whose reader may leave.
     output: bool,
@@ -40,15 +45,18 @@ impl CallerWatch {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             pipe::register(signal, told.try_clone()?)?;
         }
-        Ok(Self { signals, caller: caller(), output, ended: None })
+        let parent = parent_id();
+        Ok(Self { signals, parent, caller: caller(parent), output, ended: None })
+    }
+
+    fn caller_is_gone(&self) -> bool {
+        self.caller.is_none() && parent_id() != self.parent
     }
 }
 
 /// A handle on the calling process. The first process of a machine or a container takes in orphans and calls nobody.
-fn caller() -> Option<OwnedFd> {
-    let parent = parent_id();
-    let pid = i32::try_from(parent).ok().filter(|pid| *pid > 1).and_then(Pid::from_raw)?;
-    let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+fn caller(parent: u32) -> Option<OwnedFd> {
+    let handle = process::of(parent).filter(|_| parent > 1).and_then(process::handle)?;
     // It is the caller's only if that is still our parent.
     (parent_id() == parent).then_some(handle)
 }
@@ -64,7 +72,10 @@ impl Watch for CallerWatch {
             if now >= until {
                 return Ok(Wake::TimedOut);
             }
-            let wait = until.saturating_duration_since(now);
+            let mut wait = until.saturating_duration_since(now);
+            if self.caller.is_none() && self.parent > 1 {
+                wait = wait.min(TICK);
+            }
             let wait = Timespec {
                 tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
                 tv_nsec: wait.subsec_nanos().into(),
@@ -94,7 +105,7 @@ impl Watch for CallerWatch {
             } else if readable {
                 // An outcome that is there is told, also to a caller who is about to leave.
                 return Ok(Wake::Readable);
-            } else if gone {
+            } else if gone || self.caller_is_gone() {
                 self.ended = Some(Ended::CallerGone);
             }
         }

@@ -28,6 +28,8 @@ pub(crate) struct Shown {
     pub(crate) handle: String,
     pub(crate) digest: String,
     pub(crate) options: Vec<Choice>,
+    /// Nothing of it was cut.
+    pub(crate) complete: bool,
 }
 
 impl Shown {
@@ -37,6 +39,7 @@ impl Shown {
             handle: ask.handle.clone(),
             digest: ask.digest.clone(),
             options: ask.options.clone(),
+            complete: ask.display.iter().all(|field| field.complete),
         }
     }
 }
@@ -68,6 +71,10 @@ pub(crate) fn give(
     surface: &str,
 ) -> Result<String, Failure> {
     check_option(ask, said)?;
+    if said.decision == Decision::Allow && !ask.complete {
+        let text = "not all of it can be shown here, so it cannot be allowed here; deny can be said";
+        return Err(Failure::new(status::NOT_PERMITTED, format!("{}: {text}", safe(&ask.handle))));
+    }
     let answer = Answer {
         decision: said.decision,
         digest: ask.digest.clone(),

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use askd_client::{Answers, CallError, Events, HttpError, daemon};
 use askd_wire::{Ask, StreamEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
+use rustix::process::{Pid, test_kill_process};
 
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
 use crate::out;
+use crate::process;
 use crate::view::{self, Clock, list};
 
 /// How often a daemon that is away is looked for, and an agent that cannot be watched is.
@@ -93,8 +94,8 @@ struct Agent {
 
 impl Agent {
     fn of(pid: u32) -> Option<Self> {
-        let process = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-        Some(Self { pid, process, handle: pidfd_open(process, PidfdFlags::empty()).ok() })
+        let process = process::of(pid)?;
+        Some(Self { pid, process, handle: process::handle(process) })
     }
 
     fn lives(&self) -> bool {

@@ -197,3 +197,22 @@ fn c13_the_input_arrives_byte_for_byte() {
     asked.close_input();
     until("the big one", || world.run(&["ls", "--json"]).out.contains(&big).then_some(()));
 }
+
+#[test]
+fn c1_a_caller_that_dies_detaches_and_decides_nothing() {
+    let world = World::new();
+    world.start();
+    let mut shell = std::process::Command::new("/bin/sh");
+    let askd = env!("CARGO_BIN_EXE_askd");
+    shell.args(["-c", &format!("'{askd}' ask --tool T --input '{{\"command\":\"ls\"}}'; echo $?")]);
+    shell.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", world.home()).env("ASKD_DIR", world.askd_dir());
+    let mut caller = shell.current_dir(world.home()).spawn().unwrap();
+    let id = world.open("ls")["id"].as_str().unwrap().to_owned();
+    caller.kill().unwrap();
+    caller.wait().unwrap();
+    let ask = until("it is detached", || {
+        let ask = world.json(&["show", &id, "--json"]);
+        (ask["requester"]["link"] == "detached").then_some(ask)
+    });
+    assert_eq!(ask["state"], "open");
+}

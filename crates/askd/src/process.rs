@@ -1,0 +1,22 @@
+//! Another process, watched without its number being mistaken for a later one's.
+
+use std::os::fd::OwnedFd;
+
+use rustix::process::Pid;
+
+/// Becomes readable when the process has ended. None where there is no such thing, or no such process.
+#[cfg(target_os = "linux")]
+pub(crate) fn handle(process: Pid) -> Option<OwnedFd> {
+    use rustix::process::{PidfdFlags, pidfd_open};
+    pidfd_open(process, PidfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn handle(_process: Pid) -> Option<OwnedFd> {
+    None
+}
+
+/// The process with this number, if it can be one.
+pub(crate) fn of(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
+}
