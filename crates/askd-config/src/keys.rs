@@ -41,6 +41,22 @@ pub static KEYS: &[Key] = &[
         slot: |s| Slot::Word(&mut s.permissions.safety_default),
     },
     Key {
+        name: "permissions.background_deny",
+        meaning: "What a timed deny of a background ask does to the turn: the agent goes on with the deny, or stops.",
+        slot: |s| Slot::Word(&mut s.permissions.background_deny),
+    },
+    Key {
+        name: "permissions.queue_cap",
+        meaning: "Background tool asks of one root session that wait behind the one in front; the next is answered \
+                  by its default at once. 0: no cap.",
+        slot: |s| Slot::Number(&mut s.permissions.queue_cap, 0..=10_000),
+    },
+    Key {
+        name: "permissions.dangerously_skip_permissions",
+        meaning: "Allows every tool ask everywhere without asking anybody, and never a safety ask.",
+        slot: |s| Slot::Switch(&mut s.permissions.dangerously_skip_permissions),
+    },
+    Key {
         name: "permissions.unreachable",
         meaning: "When an ask counts as unreachable and is denied at once: only when no surface can exist, or \
                   already when none is attached and no remote is configured.",
@@ -53,11 +69,27 @@ pub static KEYS: &[Key] = &[
         slot: |s| Slot::Number(&mut s.permissions.late_answer_secs, 0..=600),
     },
     Key {
+        name: "remote.timeout_secs",
+        meaning: "Seconds after which a silence on a remote surface settles a foreground ask that it shows; 0: a \
+                  silence decides nothing.",
+        slot: |s| Slot::Number(&mut s.remote.timeout_secs, 0..=31_536_000),
+    },
+    Key {
+        name: "remote.timeout_action",
+        meaning: "What settles it then; a safety ask is only ever denied.",
+        slot: |s| Slot::Word(&mut s.remote.timeout_action),
+    },
+    Key {
         name: "hook.hold_background",
         meaning: "Whether the hook holds the ask of a background subagent, whose dialog in the agent's terminal \
                   waits as long: auto holds it while a surface is attached or a remote is configured, never hands \
                   it back at once.",
         slot: |s| Slot::Word(&mut s.hook.hold_background),
+    },
+    Key {
+        name: "notify.bell",
+        meaning: "Whether the terminal queue rings the bell when an ask arrives.",
+        slot: |s| Slot::Switch(&mut s.notify.bell),
     },
     Key {
         name: "journal.url",
@@ -78,11 +110,6 @@ pub static KEYS: &[Key] = &[
 
 /// Keys that belong to askd and that this version does not serve. A key moves up from here when what it sets is built.
 const NOT_SERVED: &[&str] = &[
-    "permissions.background_deny",
-    "permissions.queue_cap",
-    "permissions.dangerously_skip_permissions",
-    "remote.timeout_secs",
-    "remote.timeout_action",
     "acp.client_dismiss",
     "acp.client_grace_secs",
     "acp.subagents",
@@ -97,7 +124,6 @@ const NOT_SERVED: &[&str] = &[
     "web.listen",
     "web.public_url",
     "journal.allow_unsafe",
-    "notify.bell",
     "notify.command",
     "spool.dirs",
 ];

@@ -27,5 +27,6 @@ pub use layers::{Config, Layers, Origin};
 pub use loosen::{Effective, Loosening, effective, loosenings, warnings};
 pub use print::{default_file, schema};
 pub use settings::{
-    Daemon, HoldBackground, Hook, Journal, JournalUrl, Permissions, Settings, TimedDefault, Unreachable,
+    BackgroundDeny, Daemon, HoldBackground, Hook, Journal, JournalUrl, Notify, Permissions, Remote, Settings,
+    TimedDefault, Unreachable,
 };

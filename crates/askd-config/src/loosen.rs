@@ -4,7 +4,7 @@
 //! runs. So a value waits, over every restart and wherever it was set, until the very pair of key and value was
 //! accepted; until then the tight value is in force. Tight values are in force at once.
 //!
-//! What counts as loosened: a default of allow, and with a default of allow also a timeout shorter than askd's own
+//! What counts as loosened: skipping permissions, a default of allow (at a deadline or after a remote silence), and with a default of allow also a timeout shorter than askd's own
 //! (an accepted "allow after six minutes" must not become "allow after one second").
 //!
 //! What does not: `unreachable`. Going from `when_none_attached` back to `when_no_surface` leaves asks open that
@@ -87,6 +87,24 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
+        key: "permissions.dangerously_skip_permissions",
+        meaning: "every tool runs without anybody being asked",
+        is_loose: |set, _| set.permissions.dangerously_skip_permissions,
+        tighten: |set, _| set.permissions.dangerously_skip_permissions = false,
+    },
+    Rule {
+        key: "remote.timeout_action",
+        meaning: "foreground actions run when nobody answers on a remote surface",
+        is_loose: |set, _| set.remote.timeout_action == TimedDefault::Allow && set.remote.timeout_secs > 0,
+        tighten: |set, tight| set.remote.timeout_action = tight.remote.timeout_action,
+    },
+    Rule {
+        key: "remote.timeout_secs",
+        meaning: "foreground actions run after this short a silence on a remote surface",
+        is_loose: |set, _| set.remote.timeout_action == TimedDefault::Allow && set.remote.timeout_secs > 0,
+        tighten: |set, tight| set.remote.timeout_secs = tight.remote.timeout_secs,
+    },
+    Rule {
         key: "permissions.safety_default",
         meaning: "unattended loops go on without anyone confirming",
         is_loose: |set, _| set.permissions.safety_default == TimedDefault::Allow,
@@ -140,6 +158,12 @@ impl Rule {
 /// What a person should know about settings that are allowed and risky, one safe line each, wherever settings are shown.
 pub fn warnings(settings: &Settings) -> Vec<String> {
     let mut lines = Vec::new();
+    if settings.permissions.dangerously_skip_permissions {
+        lines.push(
+            "permissions.dangerously_skip_permissions = true: every tool runs without anybody being asked"
+                .to_owned(),
+        );
+    }
     if settings.permissions.safety_default == TimedDefault::Allow {
         lines.push(
             "permissions.safety_default = \"allow\": unattended loops go on without anyone confirming"
@@ -174,6 +198,8 @@ mod tests {
         let mut loose = settings(TimedDefault::Allow, 1);
         loose.permissions.safety_default = TimedDefault::Allow;
         loose.permissions.safety_timeout_secs = 1;
+        loose.permissions.dangerously_skip_permissions = true;
+        loose.remote = crate::Remote { timeout_secs: 1, timeout_action: TimedDefault::Allow };
         assert_eq!(loosenings(&loose).len(), RULES.len());
         let found = effective(&loose, &BTreeSet::new());
         assert_eq!(found.settings, tight);

@@ -17,6 +17,10 @@ pub struct Settings {
     pub permissions: Permissions,
     /// The hook programs of agents.
     pub hook: Hook,
+    /// What a silence on remote surfaces means.
+    pub remote: Remote,
+    /// How a new ask makes itself known.
+    pub notify: Notify,
     /// Where asks are written down.
     pub journal: Journal,
     /// The daemon itself.
@@ -37,11 +41,49 @@ pub struct Permissions {
     pub safety_timeout_secs: u64,
     /// What settles a background safety ask at its deadline.
     pub safety_default: TimedDefault,
+    /// What a timed deny of a background ask does to the turn: the agent goes on with the deny, or stops.
+    pub background_deny: BackgroundDeny,
+    /// Background tool asks of one root session that wait behind the one in front; the next is answered by its default at once. 0: no cap.
+    #[schemars(range(min = 0, max = 10_000))]
+    pub queue_cap: u64,
+    /// Allows every tool ask everywhere without asking anybody, and never a safety ask.
+    pub dangerously_skip_permissions: bool,
     /// When an ask counts as unreachable and is denied at once: only when no surface can exist, or already when none is attached and no remote is configured.
     pub unreachable: Unreachable,
     /// Seconds for which a person's answer that came too late may still settle one later ask for the same call; 0 keeps none.
     #[schemars(range(min = 0, max = 600))]
     pub late_answer_secs: u64,
+}
+
+/// `[remote]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Remote {
+    /// Seconds after which a silence on a remote surface settles a foreground ask that it shows; 0: a silence decides nothing.
+    #[schemars(range(min = 0, max = 31_536_000))]
+    pub timeout_secs: u64,
+    /// What settles it then; a safety ask is only ever denied.
+    pub timeout_action: TimedDefault,
+}
+
+impl Default for Remote {
+    fn default() -> Self {
+        Self { timeout_secs: 0, timeout_action: TimedDefault::Deny }
+    }
+}
+
+/// `[notify]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notify {
+    /// Whether the terminal queue rings the bell when an ask arrives.
+    pub bell: bool,
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        Self { bell: true }
+    }
 }
 
 /// `[hook]`
@@ -78,6 +120,9 @@ impl Default for Permissions {
             background_default: TimedDefault::Deny,
             safety_timeout_secs: 360,
             safety_default: TimedDefault::Deny,
+            background_deny: BackgroundDeny::Continue,
+            queue_cap: 5,
+            dangerously_skip_permissions: false,
             unreachable: Unreachable::WhenNoSurface,
             late_answer_secs: 60,
         }
@@ -103,6 +148,15 @@ impl Default for Daemon {
 pub enum TimedDefault {
     Allow,
     Deny,
+}
+
+/// What a timed deny does to the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum BackgroundDeny {
+    Continue,
+    Stop,
 }
 
 /// When nobody can be reached.

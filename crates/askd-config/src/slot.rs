@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use crate::settings::{HoldBackground, JournalUrl, TimedDefault, Unreachable};
+use crate::settings::{BackgroundDeny, HoldBackground, JournalUrl, TimedDefault, Unreachable};
 
 /// A value as a layer gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,5 +169,6 @@ macro_rules! words {
 }
 
 words!(TimedDefault: Allow = "allow", Deny = "deny");
+words!(BackgroundDeny: Continue = "continue", Stop = "stop");
 words!(Unreachable: WhenNoSurface = "when_no_surface", WhenNoneAttached = "when_none_attached");
 words!(HoldBackground: Auto = "auto", Always = "always", Never = "never");

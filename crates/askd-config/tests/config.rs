@@ -125,7 +125,7 @@ fn t6_wrong_values_of_environment_and_flags_are_named_too_after_those_of_the_fil
         .env(env(&[
             ("ASKD_PERMISSIONS__SAFETY_DEFAULT", "ALLOW"),
             ("ASKD_PERMISSIONS__BACKGROUND_TIMEOUT_SECS", ""),
-            ("ASKD_PERMISSIONS__QUEUE_CAP", "0"),
+            ("ASKD_ANSWER__PROOF", "pin"),
             ("ASKD_PERMISSIONS__BACKGROUND_DEFALT", "deny"),
             ("ASKD_PERMISSIONS_BACKGROUND_DEFAULT", "deny"),
         ]))
@@ -134,9 +134,9 @@ fn t6_wrong_values_of_environment_and_flags_are_named_too_after_those_of_the_fil
         errors(layers),
         [
             "config.toml:2: permissions.background_timeout_secs = 1.5: a fraction does not belong here; allowed: a whole number from 1 to 31536000",
+            "ASKD_ANSWER__PROOF: answer.proof is not served by this version",
             "ASKD_PERMISSIONS_BACKGROUND_DEFAULT: this variable sets nothing; did you mean ASKD_PERMISSIONS__BACKGROUND_DEFAULT?",
             "ASKD_PERMISSIONS__BACKGROUND_DEFALT: permissions.background_defalt = deny: not a key; did you mean permissions.background_default?",
-            "ASKD_PERMISSIONS__QUEUE_CAP: permissions.queue_cap is not served by this version",
             "ASKD_PERMISSIONS__BACKGROUND_TIMEOUT_SECS: permissions.background_timeout_secs = : not allowed; allowed: a whole number from 1 to 31536000",
             "ASKD_PERMISSIONS__SAFETY_DEFAULT: permissions.safety_default = ALLOW: not allowed; allowed: \"allow\", \"deny\"",
             "--journal: journal.url = postgres:…: PostgreSQL is not served by this version; allowed: \"sqlite:\" for the default place, or \"sqlite:\" and an absolute path",
@@ -169,8 +169,7 @@ allow_unsafe = true
             "config.toml:2: background_default = \"deny\": not a key; did you mean permissions.background_default?",
             "config.toml:3: [permision] is not a section; did you mean [permissions]?",
             "config.toml:6: permissions.backgroud_default = \"deny\": not a key; did you mean permissions.background_default?",
-            "config.toml:7: permissions.queue_cap is not served by this version",
-            "config.toml:8: permissions.qeue_cap = 5: not a key; did you mean permissions.queue_cap (which is not served by this version)?",
+            "config.toml:8: permissions.qeue_cap = 5: not a key; did you mean permissions.queue_cap?",
             "config.toml:9: permissions.colour = \"red\": not a key; `askd config` prints all keys",
             "config.toml:11: telegram.token_file is not served by this version",
             "config.toml:12: telegram.token is not a key; `askd config` prints all keys",

@@ -52,6 +52,11 @@ impl Sources {
             safety_timeout_ms: secs(from.permissions.safety_timeout_secs),
             safety_default: decision(from.permissions.safety_default),
             late_answer_ms: secs(from.permissions.late_answer_secs),
+            background_deny_stops: from.permissions.background_deny == BackgroundDeny::Stop,
+            queue_cap: u32::try_from(from.permissions.queue_cap).unwrap_or(u32::MAX),
+            skip: from.permissions.dangerously_skip_permissions,
+            remote_timeout_ms: secs(from.remote.timeout_secs),
+            remote_action: decision(from.remote.timeout_action),
             background_timeout_is_set: is_set("permissions.background_timeout_secs"),
             safety_timeout_is_set: is_set("permissions.safety_timeout_secs"),
             unreachable: match from.permissions.unreachable {
