@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use askd_config::{
-    Config, ConfigErrors, Effective, HoldBackground, Layers, Origin, TimedDefault, Unreachable,
+    BackgroundDeny, Config, ConfigErrors, Effective, HoldBackground, Layers, Origin, TimedDefault,
+    Unreachable,
 };
 use askd_core::settings as core;
 use askd_core::{Command, Decision};
