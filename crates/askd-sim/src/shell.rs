@@ -47,6 +47,8 @@ pub(crate) struct Daemon {
     pub(crate) polled: BTreeSet<SurfaceId>,
     /// The newest batch says that a remote surface was polled.
     pub(crate) polling: bool,
+    /// Nothing else is handled before the writer knows of a start or a wake.
+    owes_woke: bool,
     /// The newest batch says that a requester left.
     pub(crate) leaving: bool,
     /// Entries that were written and not told of.
@@ -78,6 +80,7 @@ impl Daemon {
             hold_until: None,
             polled: BTreeSet::new(),
             polling: false,
+            owes_woke: false,
             leaving: false,
             owed: 0,
             first_of_boot: None,
@@ -168,7 +171,7 @@ impl World {
             self.plan_tick(d);
             return;
         }
-        self.daemons[d].inbox.insert(0, Mail { command: Command::Woke, from: Sender::Shell });
+        self.daemons[d].owes_woke = true;
         self.plan_batch(d);
     }
 
@@ -241,6 +244,9 @@ impl World {
         }
         self.daemons[d].batch_planned = false;
         let mut group = std::mem::take(&mut self.daemons[d].inbox);
+        if self.daemons[d].owes_woke {
+            group.insert(0, Mail { command: Command::Woke, from: Sender::Shell });
+        }
         if group.is_empty() {
             return;
         }
@@ -252,7 +258,13 @@ impl World {
                 self.plan_batch(d);
             }
         }
-        group.sort_by_key(|mail| !matches!(mail.command, Command::Answer(_)));
+        group.sort_by_key(|mail| match mail.command {
+            Command::Woke => 0,
+            Command::Answer(_) => 1,
+            // Whoever left by then is not there any more when a deadline passes.
+            Command::Tick => 3,
+            _ => 2,
+        });
         self.disturb(d);
         let commands: Vec<Command> = group.iter().map(|mail| mail.command.clone()).collect();
         for mail in &group {
@@ -350,7 +362,15 @@ impl World {
 
     /// What could not be recorded of the shell's own commands is tried again.
     pub(crate) fn shell_reply(&mut self, d: usize, command: &Command, refused: Option<&Refusal>) {
-        let Some(Refusal::NotRecorded(_)) = refused else { return };
+        let failed = matches!(refused, Some(Refusal::NotRecorded(_)));
+        if matches!(command, Command::Woke) {
+            self.daemons[d].owes_woke = failed;
+            self.plan_batch(d);
+            return;
+        }
+        if !failed {
+            return;
+        }
         let life = self.daemons[d].life;
         self.soon(1_000, Happening::Again { daemon: d, life, command: Box::new(command.clone()) });
     }

@@ -53,7 +53,7 @@ impl State {
         let attendance =
             raise.attendance.unwrap_or_else(|| self.attendance_of(&raise.session, subagent.as_ref()));
         let options = if raise.options.is_empty() { yes_or_no() } else { raise.options.clone() };
-        let call = raise.call.clone().or_else(|| {
+        let call = raise.call.clone().or_else(|| self.call_asked_before(raise, digest)).or_else(|| {
             self.find_call(&raise.session, subagent.as_ref().map(|s| s.work_id.as_str()), digest)
         });
         let policy = self.resolve_policy(raise, attendance, &options);
@@ -215,6 +215,13 @@ impl State {
             depth: given.depth.or_else(|| known.and_then(|k| k.depth)),
             parent: or(&given.parent, known.map(|k| &k.parent)),
         }
+    }
+
+    /// A requester that was lost and asks again is about the call that it was about.
+    fn call_asked_before(&self, raise: &Raise, digest: crate::Digest) -> Option<String> {
+        let at = |id| (raise.token, raise.key.clone(), digest, id);
+        let before = self.by_key.range(at(AskId::MIN)..=at(AskId::MAX)).rev();
+        before.filter_map(|(.., id)| self.asks.get(id)).find_map(|ask| ask.call().map(str::to_owned))
     }
 
     /// The started call that this ask is about: same thread, same content, not ended, not another open ask's. Two
