@@ -7,6 +7,8 @@ use crate::safe::safe_lines;
 
 /// How many steps the search for the shortest diff may take before the rest is shown as replaced.
 const MAX_STEPS: usize = 2_000_000;
+/// With more lines than this, between what is the same at both ends, no shorter diff is searched for.
+const MAX_LINES: usize = 100_000;
 /// How many changed lines the search looks for at most; its memory grows with the square.
 const MAX_CHANGES: usize = 1_000;
 
@@ -98,7 +100,7 @@ impl<'a> Runs<'a> {
 /// Equal runs of two lists of lines that differ at both ends: start in the old one, start in the new one, length.
 /// Myers' greedy search for the shortest edit; none at all when it would take too long.
 fn matches(old: &[&str], new: &[&str]) -> Vec<(usize, usize, usize)> {
-    if old.is_empty() || new.is_empty() {
+    if old.is_empty() || new.is_empty() || old.len() + new.len() > MAX_LINES {
         return Vec::new();
     }
     let mut numbers = HashMap::new();

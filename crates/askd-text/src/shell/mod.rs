@@ -7,7 +7,7 @@
 
 mod lexer;
 
-use tree_sitter::{Node, ParseOptions, ParseState, Parser, TreeCursor};
+use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 
 use crate::chars::{Class, class};
 use crate::safe::{SafeText, safe};
@@ -70,7 +70,7 @@ pub fn segments(command: &str) -> Result<Vec<Segment<'_>>, NotSplit> {
 /// The lines that show a command's segments; none when the command itself is shown like that already.
 pub(crate) fn lines(command: &str) -> Option<(Vec<String>, bool)> {
     match segments(command) {
-        Ok(segments) if segments.iter().all(has_its_own_lines) => None,
+        Ok(segments) if segments.len() == 1 || segments.iter().all(has_its_own_line) => None,
         Ok(segments) => {
             let mut marked = false;
             let lines = segments
@@ -89,8 +89,8 @@ pub(crate) fn lines(command: &str) -> Option<(Vec<String>, bool)> {
     }
 }
 
-fn has_its_own_lines(segment: &Segment<'_>) -> bool {
-    matches!(segment.operator, "" | "↵") && !segment.text.starts_with('#')
+fn has_its_own_line(segment: &Segment<'_>) -> bool {
+    matches!(segment.operator, "" | "↵") && !segment.text.starts_with('#') && !segment.text.contains('\n')
 }
 
 /// What the grammar says: where operators stand, and which bytes each command takes.
@@ -135,41 +135,43 @@ fn shape(command: &str) -> Result<Shape, NotSplit> {
         .ok_or(NotSplit::Syntax)?;
     let mut shape = Shape::default();
     let mut cursor = tree.walk();
+    // A node finds its parent by a search from the root; the way down is known here.
+    let mut above: Vec<&str> = Vec::new();
     loop {
-        look_at(&cursor, &mut shape)?;
+        let node = cursor.node();
+        look_at(node, &above, &mut shape)?;
         if cursor.goto_first_child() {
+            above.push(node.kind());
             continue;
         }
         while !cursor.goto_next_sibling() {
             if !cursor.goto_parent() {
                 return Ok(shape);
             }
+            above.pop();
         }
     }
 }
 
-/// Notes one node, or refuses the command.
-fn look_at(cursor: &TreeCursor<'_>, shape: &mut Shape) -> Result<(), NotSplit> {
-    let node = cursor.node();
+/// Notes one node, or refuses the command. `above` are the kinds of the nodes that it is in, the root first.
+fn look_at(node: Node<'_>, above: &[&str], shape: &mut Shape) -> Result<(), NotSplit> {
     let kind = node.kind();
-    let parent = node.parent();
-    let parent_kind = parent.map_or("", |parent| parent.kind());
+    let parent = above.last().copied().unwrap_or_default();
     if node.is_error() || node.is_missing() {
         return Err(NotSplit::Syntax);
     }
     if !node.is_named() {
-        return match (kind, parent_kind) {
+        return match (kind, parent) {
             ("&&" | "||", "list") | ("|", "pipeline") | (";", "program") => {
                 shape.operators.push(node.start_byte());
                 Ok(())
             }
             (">" | ">>" | "<" | ">&" | "&>" | "&>>" | ">|" | "<&", "file_redirect")
-            | ("\"", "string")
+            | ("\"" | "$", "string")
             | ("$", "simple_expansion")
             | ("${" | "}", "expansion")
             | ("=" | "+=", "variable_assignment")
             | ("export" | "declare" | "local" | "readonly" | "typeset", "declaration_command") => Ok(()),
-            ("$", "string") => Ok(()),
             ("&", _) => Err(NotSplit::Has("a background job (&)")),
             ("|&", _) => Err(NotSplit::Has("a pipe for errors (|&)")),
             _ => Err(NotSplit::Syntax),
@@ -187,19 +189,22 @@ fn look_at(cursor: &TreeCursor<'_>, shape: &mut Shape) -> Result<(), NotSplit> {
         | "concatenation"
         | "file_redirect"
         | "file_descriptor"
-        | "simple_expansion"
         | "variable_name"
         | "special_variable_name"
         | "command_name" => {}
+        "simple_expansion" | "expansion" if names_a_command(above) => {
+            return Err(NotSplit::Has("a command whose name comes from a variable"));
+        }
+        "simple_expansion" => {}
+        // `${x}` alone: everything more can hold another command.
+        "expansion" if node.child_count() == 3 => {}
         // `> x` alone; otherwise its command is a node of its own.
         "redirected_statement" if node.child_by_field_name("body").is_none() => {
             shape.commands.push((node.start_byte(), node.end_byte()));
         }
         "redirected_statement" => {}
-        // `${x}` alone: everything more can hold another command.
-        "expansion" if node.child_count() == 3 => {}
         "comment" | "command" | "declaration_command" | "variable_assignment" => {
-            if matches!(parent_kind, "program" | "list" | "pipeline" | "redirected_statement") {
+            if matches!(parent, "program" | "list" | "pipeline" | "redirected_statement") {
                 shape.commands.push((node.start_byte(), node.end_byte()));
             } else if kind != "variable_assignment" {
                 return Err(NotSplit::Syntax);
@@ -207,22 +212,12 @@ fn look_at(cursor: &TreeCursor<'_>, shape: &mut Shape) -> Result<(), NotSplit> {
         }
         other => return Err(unknown(other)),
     }
-    if matches!(kind, "simple_expansion" | "expansion") && names_a_command(node) {
-        return Err(NotSplit::Has("a command whose name comes from a variable"));
-    }
     Ok(())
 }
 
-fn names_a_command(node: Node<'_>) -> bool {
-    let mut above = node.parent();
-    while let Some(node) = above {
-        match node.kind() {
-            "command_name" => return true,
-            "concatenation" | "string" => above = node.parent(),
-            _ => return false,
-        }
-    }
-    false
+fn names_a_command(above: &[&str]) -> bool {
+    let mut names = above.iter().rev().skip_while(|kind| matches!(**kind, "concatenation" | "string"));
+    names.next() == Some(&"command_name")
 }
 
 /// In the words of people who use a shell.
@@ -321,8 +316,9 @@ mod tests {
     #[test]
     fn commands_on_lines_of_their_own_need_no_second_look() {
         assert_eq!(lines("ls -l"), None);
-        assert_eq!(lines("ls -l\n\nrm 'x\ny'"), None);
-        assert_eq!(lines("ls # x"), Some((vec!["ls".into(), " # x".into()], false)));
+        assert_eq!(lines("ls -l\n\nrm x"), None);
+        assert_eq!(lines("git commit -m 'a\nb; c'"), None);
+        assert_eq!(lines("ls # x"), Some((vec!["ls".into(), "# x".into()], false)));
         assert_eq!(lines("a \"\n\"; b"), Some((vec!["a \"↵\"".into(), "; b".into()], true)));
         let block = vec!["shown as one block: it has a subshell".to_owned()];
         assert_eq!(lines("(a)"), Some((block, false)));
