@@ -332,6 +332,8 @@ impl World {
             self.agents[a].planned = 0;
             let after = self.dice.span(200, 60_000);
             self.soon(after, Happening::Turn { agent: a, life });
+        } else {
+            self.maybe_turn_over(a);
         }
     }
 

@@ -137,7 +137,9 @@ impl World {
         let call = &self.calls[self.requesters[r].call];
         // A request that was read when its call was over already may be taken for another one like it.
         let late = call.phase != Phase::Asking;
-        let sure = !late && call.announced == Some(self.daemons[0].life) || raise.call.is_some();
+        // Nor is it known any more which call an earlier ask of the same requester was about.
+        let first = !self.ledger.by_key.contains_key(&(ask.requester.token, ask.key.clone()));
+        let sure = !late && first && call.announced == Some(self.daemons[0].life) || raise.call.is_some();
         if sure && self.plan.daemons == 1 && ask.lineage.call.as_ref().is_some_and(|named| *named != call.id)
         {
             return Err(format!("it was taken for call {:?}, but is {}", ask.lineage.call, call.id));
@@ -180,8 +182,8 @@ impl World {
                 must(self.is_due(file, deadline, at, d), "the deadline is not over")?;
                 must(!self.waits_for_remotes(d), "a remote surface may still have an answer from before")?;
                 let waits = self.daemons[d].waiters.get(&ask.id).is_some_and(|w| !w.is_empty());
-                // Who leaves with the same batch was still there when the deadline passed.
-                let present = waits || self.daemons[d].leaving;
+                // Who comes or leaves with the same batch was there when the deadline passed.
+                let present = waits || self.daemons[d].moving;
                 must(
                     decision == Decision::Deny || present,
                     "its requester is not there to be allowed anything",

@@ -148,7 +148,7 @@ impl World {
             }
             _ => {
                 // A client may stay away for longer than its grace.
-                if self.chaos && self.dice.percent(10) {
+                if self.chaos && !self.requesters[r].is_hook() && self.dice.percent(10) {
                     self.requesters[r].pause = self.dice.span(1_000, 200_000);
                 }
                 self.reconnect(r);

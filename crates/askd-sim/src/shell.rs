@@ -49,8 +49,8 @@ pub(crate) struct Daemon {
     pub(crate) polling: bool,
     /// Nothing else is handled before the writer knows of a start or a wake.
     owes_woke: bool,
-    /// The newest batch says that a requester left.
-    pub(crate) leaving: bool,
+    /// The newest batch says that a requester came or left.
+    pub(crate) moving: bool,
     /// Entries that were written and not told of.
     pub(crate) owed: usize,
     /// The first start in the current boot.
@@ -81,7 +81,7 @@ impl Daemon {
             polled: BTreeSet::new(),
             polling: false,
             owes_woke: false,
-            leaving: false,
+            moving: false,
             owed: 0,
             first_of_boot: None,
             reach: (Vec::new(), Vec::new()),
@@ -273,7 +273,8 @@ impl World {
         if commands.iter().any(|c| matches!(c, Command::Woke)) {
             self.begin_hold(d);
         }
-        self.daemons[d].leaving = commands.iter().any(|c| matches!(c, Command::LinkClosed { .. }));
+        self.daemons[d].moving =
+            commands.iter().any(|c| matches!(c, Command::LinkClosed { .. } | Command::Raise(_)));
         self.daemons[d].polling = commands.iter().any(|c| matches!(c, Command::RemotePolled { .. }));
         let now = self.clock.stamp();
         self.reply_early(d, &group);
