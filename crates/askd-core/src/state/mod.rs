@@ -27,6 +27,11 @@ use crate::time::{Now, Stamp};
 pub use session::Session;
 pub use timeout::Due;
 
+/// Handles of asks that left memory which are avoided without asking the journal.
+const REMEMBERED_HANDLES: usize = 4096;
+/// Sessions beyond which those that have ended are forgotten.
+const REMEMBERED_SESSIONS: usize = 1024;
+
 /// Open asks, unfinished deliveries, live sessions and attached surfaces. Finished asks are evicted and read back from
 /// the journal when somebody names them.
 #[derive(Debug, Clone, Default)]
@@ -439,7 +444,18 @@ impl State {
                 finished.push((id, ask));
             }
         }
+        self.forget_old();
         finished
+    }
+
+    /// Keeps memory flat: the journal's claims know every handle, and ended sessions without asks are history.
+    fn forget_old(&mut self) {
+        if self.handles_elsewhere.len() > REMEMBERED_HANDLES {
+            self.handles_elsewhere.clear();
+        }
+        if self.sessions.len() > REMEMBERED_SESSIONS {
+            self.sessions.retain(|_, session| !session.ended || !session.asks.is_empty());
+        }
     }
 
     fn remove(&mut self, id: AskId) -> Option<AskState> {

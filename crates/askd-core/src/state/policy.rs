@@ -13,8 +13,13 @@ use crate::time::Now;
 use super::{Handled, State};
 
 impl State {
-    pub(super) fn resolve_policy(&self, raise: &Raise, attendance: Attendance, options: &[Choice]) -> Policy {
-        let s = &self.settings_for(&raise.session);
+    /// `s`: the settings for the ask's root.
+    pub(super) fn resolve_policy(
+        s: &Settings,
+        raise: &Raise,
+        attendance: Attendance,
+        options: &[Choice],
+    ) -> Policy {
         if attendance == Attendance::Foreground {
             let remote_silence = (s.remote_timeout_ms > 0).then(|| RemoteSilence {
                 after_ms: s.remote_timeout_ms,
@@ -40,8 +45,13 @@ impl State {
 
     /// The settings for asks of a session's tree: the config, then what was set for every session, then for this one.
     pub fn settings_for(&self, session: &SessionKey) -> Settings {
+        self.settings_of_root(&self.root_of(session))
+    }
+
+    /// The same by the root; a session that is announced just now is not known by itself yet.
+    pub(super) fn settings_of_root(&self, root: &SessionKey) -> Settings {
         let base = self.overrides.over(&self.settings);
-        match self.sessions.get(&self.root_of(session)).filter(|s| !s.ended) {
+        match self.sessions.get(root).filter(|s| !s.ended) {
             Some(root) => root.overrides.over(&base),
             None => base,
         }

@@ -56,7 +56,8 @@ impl State {
         let call = raise.call.clone().or_else(|| self.call_asked_before(raise, digest)).or_else(|| {
             self.find_call(&raise.session, subagent.as_ref().map(|s| s.work_id.as_str()), digest)
         });
-        let policy = self.resolve_policy(raise, attendance, &options);
+        let settings = self.settings_of_root(&root);
+        let policy = Self::resolve_policy(&settings, raise, attendance, &options);
         let ask = Ask {
             id: raise.id,
             handle: crate::handle::choose(raise.id, |h| {
@@ -90,7 +91,7 @@ impl State {
             gives_up_ms: raise.gives_up_ms,
             extra: raise.extra.clone(),
         };
-        let fate = self.fate_at_birth(raise, &ask, &root, now);
+        let fate = self.fate_at_birth(raise, &ask, &root, &settings, now);
         let id = ask.id;
         changes.push(record(id, now, Event::Asked { ask: Box::new(ask) }));
         changes.push(Change::Note(Note::Attached { ask: id, link: raise.link }));
@@ -99,7 +100,14 @@ impl State {
     }
 
     /// What settles or hands back an ask the moment it is made.
-    fn fate_at_birth(&self, raise: &Raise, ask: &Ask, root: &SessionKey, now: Now) -> Vec<Change> {
+    fn fate_at_birth(
+        &self,
+        raise: &Raise,
+        ask: &Ask,
+        root: &SessionKey,
+        settings: &Settings,
+        now: Now,
+    ) -> Vec<Change> {
         let hand_back = |at: &str, why: &str| {
             vec![record(ask.id, now, Event::HandedBack { at: at.to_owned(), why: why.to_owned() })]
         };
@@ -108,7 +116,6 @@ impl State {
             let at = own.map_or("agent", |o| o.at.as_str());
             return hand_back(at, "it needs the person's own interaction there");
         }
-        let settings = self.settings_for(&raise.session);
         if settings.skip
             && ask.class == Class::Tool
             && let Some(choice) = crate::ask::plain(&ask.options, Decision::Allow)

@@ -54,18 +54,22 @@ pub(super) fn routes() -> Router<App> {
 struct Listed {
     #[serde(default)]
     state: Option<String>,
+    /// At most this many, the oldest first.
+    limit: Option<usize>,
 }
 
 async fn list(State(app): State<App>, Query(query): Query<Listed>) -> Result<Response, Refused> {
     match query.state.as_deref() {
         None | Some("open") => {
             let snapshot = app.engine.snapshot().await.ok_or_else(stopping)?;
-            let asks: Vec<_> = snapshot.asks.iter().map(view::Shot::view).collect();
+            let most = query.limit.unwrap_or(usize::MAX);
+            let asks: Vec<_> = snapshot.asks.iter().take(most).map(view::Shot::view).collect();
             Ok(reply(StatusCode::OK, &asks))
         }
         Some("all") => {
             let now = app.clock.now();
-            let settled = read(&app, move |reader| history::asks(reader, MOST_LISTED, now)).await?;
+            let most = query.limit.unwrap_or(MOST_LISTED).min(MOST_LISTED);
+            let settled = read(&app, move |reader| history::asks(reader, most, now)).await?;
             let open = app.engine.snapshot().await.ok_or_else(stopping)?;
             // What is in memory knows more than the journal: links, and what rides in the next commit.
             let live: std::collections::BTreeMap<_, _> =

@@ -1,0 +1,324 @@
+//! Three answer sources and the timed answer, with a remote surface that the test plays.
+
+mod common;
+
+use askd_client::Events;
+use askd_wire::{Ask, OutcomeKind, RegisterSurface, Scope, StreamEvent, SurfaceKind, SurfaceReport};
+use common::{World, answer, ask, post, raise, refusal};
+use serde_json::{Value, json};
+
+/// A surface that the test plays.
+struct Surface {
+    id: String,
+    events: Events,
+}
+
+impl Surface {
+    fn attach(world: &World, kind: SurfaceKind, capacity: Option<u32>) -> Self {
+        let surface = RegisterSurface { name: "phone".to_owned(), kind, scope: Scope::All, capacity };
+        let id = world.person().register(&surface).unwrap().surface;
+        let events = world.person().events(Some(&id), None).unwrap();
+        let mut surface = Self { id, events };
+        assert!(matches!(surface.next(), StreamEvent::Snapshot { .. }));
+        surface
+    }
+
+    fn next(&mut self) -> StreamEvent {
+        self.events.receive().unwrap().unwrap().event
+    }
+
+    /// The next thing that happens to an ask.
+    fn next_ask(&mut self) -> (String, Ask) {
+        loop {
+            if let StreamEvent::Ask { what, ask, .. } = self.next() {
+                return (what, *ask);
+            }
+        }
+    }
+
+    /// The next ask event of this name.
+    fn until(&mut self, what: &str) -> Ask {
+        loop {
+            let (happened, ask) = self.next_ask();
+            if happened == what {
+                return ask;
+            }
+        }
+    }
+
+    fn shows(&self, world: &World, ask: &Ask) {
+        world.person().report(&self.id, &SurfaceReport::Shown { ask: ask.id.clone() }).unwrap();
+    }
+}
+
+fn background(key: &str) -> Value {
+    let mut body = ask(key, key);
+    body["attendance"] = json!("background");
+    body
+}
+
+fn patch(world: &World, body: &Value) -> (u16, Value) {
+    let reply = world
+        .person_connection()
+        .request("PATCH", "/v1/permissions", Some(body.to_string().as_bytes()))
+        .unwrap();
+    (reply.status, serde_json::from_slice(&reply.body).unwrap_or_default())
+}
+
+fn typed(world: &World, text: &str, session: Option<&str>) -> String {
+    let body = json!({"text": text, "session": session});
+    let reply = post(&mut world.person_connection(), "/v1/permissions/command", &body);
+    let value: Value = serde_json::from_slice(&reply.body).unwrap();
+    value["text"].as_str().or(value["detail"].as_str()).unwrap().to_owned()
+}
+
+fn settled(world: &World, ask: &Ask) -> (OutcomeKind, String) {
+    let outcome = world.until("the outcome", || world.show(&ask.id).outcome);
+    (outcome.outcome, outcome.cause)
+}
+
+#[test]
+fn t1_t17_every_source_sees_the_ask_and_the_first_answer_takes_it_from_the_others() {
+    let world = World::start();
+    let mut direct = Surface::attach(&world, SurfaceKind::Direct, None);
+    let mut remote = Surface::attach(&world, SurfaceKind::Remote, None);
+    let mut requester = world.requester();
+    let mut job = background("job");
+    job["job"] = json!("nightly build");
+    let mut safety = background("loop");
+    safety["class"] = json!("safety");
+    for body in [&job, &safety] {
+        let raised = raise(&mut requester, body);
+        for surface in [&mut direct, &mut remote] {
+            let seen = surface.until("asked");
+            assert_eq!(
+                (seen.id.as_str(), seen.lineage.job),
+                (raised.id.as_str(), raised.lineage.job.clone())
+            );
+            assert!(seen.deadline.is_some());
+        }
+        let mut body = answer(&raised.digest, "allow");
+        body["surface"] = json!(remote.id);
+        assert_eq!(
+            post(&mut world.person_connection(), &format!("/v1/asks/{}/answer", raised.id), &body).status,
+            200
+        );
+        let told = direct.until("settled").outcome.unwrap();
+        assert_eq!((told.source.as_deref(), told.text.as_str()), (Some("remote"), "allowed by you in phone"));
+        remote.until("settled");
+    }
+}
+
+#[test]
+fn t4_t11_a_background_ask_is_answered_at_its_deadline_and_nobody_is_blamed() {
+    let world = World::with_config("[permissions]\nbackground_timeout_secs = 1\n");
+    let mut requester = world.requester();
+    let raised = raise(&mut requester, &background("k1"));
+    assert_eq!(serde_json::to_value(raised.default).unwrap(), json!("deny"));
+    assert_eq!(settled(&world, &raised), (OutcomeKind::Denied, "timed".to_owned()));
+    let outcome = world.show(&raised.id).outcome.unwrap();
+    assert_eq!(outcome.text, "timed out: auto-denied after 1s");
+    assert_eq!(outcome.reason_for_model.as_deref(), Some("no answer arrived within 1s; nobody denied it"));
+    assert_eq!(outcome.source.as_deref(), Some("timed"));
+}
+
+#[test]
+fn t10_a_remote_decline_beats_the_timer() {
+    let world = World::with_config("[permissions]\nbackground_timeout_secs = 3600\n");
+    let remote = Surface::attach(&world, SurfaceKind::Remote, None);
+    let raised = raise(&mut world.requester(), &background("k1"));
+    let mut body = answer(&raised.digest, "deny");
+    body["surface"] = json!(remote.id);
+    assert_eq!(
+        post(&mut world.person_connection(), &format!("/v1/asks/{}/answer", raised.id), &body).status,
+        200
+    );
+    assert_eq!(settled(&world, &raised), (OutcomeKind::Denied, "person".to_owned()));
+}
+
+#[test]
+fn t2_t3_a_remote_silence_means_what_is_configured_and_nothing_otherwise() {
+    let world = World::with_config("[remote]\ntimeout_secs = 1\n");
+    let mut requester = world.requester();
+    let remote = Surface::attach(&world, SurfaceKind::Remote, None);
+    let direct = Surface::attach(&world, SurfaceKind::Direct, None);
+    // Shown only in the terminal: the clock of the remote side does not run.
+    let unseen = raise(&mut requester, &ask("k1", "one"));
+    direct.shows(&world, &unseen);
+    assert_eq!(world.show(&unseen.id).deadline, None);
+    let seen = raise(&mut requester, &ask("k2", "two"));
+    remote.shows(&world, &seen);
+    // The countdown is the same for every surface.
+    assert!(world.show(&seen.id).deadline.is_some() || world.show(&seen.id).outcome.is_some());
+    assert_eq!(settled(&world, &seen), (OutcomeKind::Denied, "remote_timeout".to_owned()));
+    assert!(world.show(&unseen.id).outcome.is_none());
+    // Background asks have their own timer; a silence there decides nothing.
+    let background = raise(&mut requester, &background("k3"));
+    remote.shows(&world, &background);
+    assert_eq!(serde_json::to_value(world.show(&background.id).default).unwrap(), json!("deny"));
+    let log = world.person().log(None, Some("s1")).unwrap();
+    assert!(
+        log.iter()
+            .all(|e| e.event["outcome"]["cause"] != json!("remote_timeout") || e.stream.ends_with(&seen.id))
+    );
+}
+
+#[test]
+fn t13_a_full_queue_sends_the_next_to_its_default_with_its_own_cause() {
+    let world = World::with_config("[permissions]\nqueue_cap = 2\n");
+    let mut requester = world.requester();
+    let queued: Vec<_> = (0..3).map(|n| raise(&mut requester, &background(&format!("q{n}")))).collect();
+    let over = raise(&mut requester, &background("over"));
+    let outcome = over.outcome.unwrap();
+    assert_eq!((outcome.outcome, outcome.cause.as_str()), (OutcomeKind::Denied, "overflow"));
+    assert_eq!(outcome.text, "queue full: auto-denied");
+    // Foreground and safety asks, and other sessions, are not capped.
+    assert!(raise(&mut requester, &ask("front", "front")).outcome.is_none());
+    let mut safety = background("safety");
+    safety["class"] = json!("safety");
+    assert!(raise(&mut requester, &safety).outcome.is_none());
+    let mut elsewhere = background("elsewhere");
+    elsewhere["session"] = json!("s2");
+    assert!(raise(&mut requester, &elsewhere).outcome.is_none());
+    // Room again.
+    let route = format!("/v1/asks/{}/answer", queued[0].id);
+    assert_eq!(post(&mut world.person_connection(), &route, &answer(&queued[0].digest, "deny")).status, 200);
+    assert!(raise(&mut requester, &background("next")).outcome.is_none());
+}
+
+#[test]
+fn t16_a_surface_with_one_slot_gets_one_at_a_time_and_never_what_was_settled_meanwhile() {
+    let world = World::start();
+    let mut remote = Surface::attach(&world, SurfaceKind::Remote, Some(1));
+    let mut requester = world.requester();
+    let asks: Vec<_> =
+        (0..3).map(|n| raise(&mut requester, &ask(&format!("k{n}"), &format!("c{n}")))).collect();
+    let answer_it = |raised: &Ask| {
+        let route = format!("/v1/asks/{}/answer", raised.id);
+        assert_eq!(post(&mut world.person_connection(), &route, &answer(&raised.digest, "deny")).status, 200);
+    };
+    assert_eq!(remote.until("asked").id, asks[0].id);
+    // Settled while it waits for a slot: never shown.
+    answer_it(&asks[1]);
+    answer_it(&asks[0]);
+    let (what, first) = remote.next_ask();
+    assert_eq!((what.as_str(), &first.id), ("settled", &asks[0].id));
+    let (what, next) = remote.next_ask();
+    assert_eq!((what.as_str(), &next.id), ("asked", &asks[2].id));
+}
+
+#[test]
+fn t7_t18_overrides_hold_for_one_sessions_tree_and_end_with_it() {
+    let world = World::start();
+    let mut requester = world.requester();
+    raise(&mut requester, &ask("hello", "hello"));
+    let deadline = |body: &Value| {
+        let raised = raise(&mut world.requester(), body);
+        (serde_json::to_value(raised.default).unwrap(), raised.deadline.is_some())
+    };
+    let before = raise(&mut requester, &background("before"));
+    let said = typed(&world, "/permissions default allow", Some("script/s1"));
+    assert!(said.contains("background asks: auto-allow in 6m0s  (session override for s1)"), "{said}");
+    assert!(typed(&world, "/permissions timeout 90", Some("script/s1")).contains("auto-allow in 1m30s"));
+    // Only asks made afterwards, in this session and below it.
+    assert_eq!(serde_json::to_value(world.show(&before.id).default).unwrap(), json!("deny"));
+    assert_eq!(deadline(&background("after")).0, json!("allow"));
+    let mut child = background("child");
+    (child["session"], child["parent"]) = (json!("s1-child"), json!("s1"));
+    assert_eq!(deadline(&child).0, json!("allow"));
+    let mut other = background("other");
+    other["session"] = json!("s2");
+    assert_eq!(deadline(&other).0, json!("deny"));
+    // Safety has its own pair.
+    let mut safety = background("safety");
+    safety["class"] = json!("safety");
+    assert_eq!(deadline(&safety).0, json!("deny"));
+    let listing = typed(&world, "/permissions", Some("script/s1"));
+    assert!(listing.contains("(session override)") && listing.contains(&before.handle), "{listing}");
+    assert!(listing.contains("auto-deny in"), "{listing}");
+    assert!(typed(&world, "/permissions default perhaps", None).contains("usage:"));
+    assert!(typed(&world, "/permissions default allow", Some("script/nobody")).contains("no live session"));
+    let ended = json!({"agent": "script", "session": "s1", "observations": [{"type": "session_ended"}]});
+    assert_eq!(post(&mut requester, "/v1/observations", &ended).status, 204);
+    assert_eq!(deadline(&background("resumed")).0, json!("deny"));
+    assert_eq!(std::fs::read_to_string(world.config_path()).unwrap(), "");
+}
+
+#[test]
+fn t9_skip_allows_tools_everywhere_and_never_a_safety_ask() {
+    let world = World::start();
+    let (status, view) = patch(&world, &json!({"skip": true}));
+    assert_eq!((status, &view["skip"]), (200, &json!(true)));
+    let mut requester = world.requester();
+    for body in [ask("front", "x"), background("back")] {
+        let outcome = raise(&mut requester, &body).outcome.unwrap();
+        assert_eq!((outcome.outcome, outcome.cause.as_str()), (OutcomeKind::Allowed, "skip"));
+    }
+    let mut safety = ask("safety", "x");
+    safety["class"] = json!("safety");
+    assert!(raise(&mut requester, &safety).outcome.is_none());
+    assert!(typed(&world, "/skip-permissions", None).contains("skip-permissions off"));
+    assert!(raise(&mut requester, &ask("again", "x")).outcome.is_none());
+}
+
+#[test]
+fn t8_the_third_equal_call_is_told_to_its_adapter_and_a_yes_starts_anew() {
+    let world = World::start();
+    let mut requester = world.requester();
+    let mut call = |n: u32| {
+        let body = json!({"agent": "script", "session": "s1", "cwd": "/tmp", "observations": [
+            {"type": "call_started", "call": format!("c{n}"), "tool": "Bash", "input_json": "{\"command\":\"make\"}"},
+        ]});
+        let reply = post(&mut requester, "/v1/observations", &body);
+        let ended = json!({"agent": "script", "session": "s1", "observations": [
+            {"type": "call_ended", "call": format!("c{n}"), "ok": true},
+        ]});
+        assert_eq!(post(&mut requester, "/v1/observations", &ended).status, 204);
+        (reply.status, serde_json::from_slice::<Value>(&reply.body).unwrap_or_default())
+    };
+    assert_eq!((call(1).0, call(2).0), (204, 204));
+    let (status, seen) = call(3);
+    assert_eq!((status, &seen["times"], &seen["call"]), (200, &json!(3), &json!("c3")));
+    let mut safety = ask("loop", "make");
+    (safety["class"], safety["action"]["tool"]) = (json!("safety"), json!("doom_loop"));
+    let raised = raise(&mut world.requester(), &safety);
+    let route = format!("/v1/asks/{}/answer", raised.id);
+    assert_eq!(post(&mut world.person_connection(), &route, &answer(&raised.digest, "allow")).status, 200);
+    assert_eq!((call(4).0, call(5).0, call(6).0), (204, 204, 200));
+}
+
+#[test]
+fn t20_an_agent_with_a_prompt_of_its_own_is_handed_back_at_a_deadline_that_nobody_set() {
+    let own = |key: &str| {
+        let mut body = background(key);
+        body["own_prompt"] = json!({"where": "terminal"});
+        body
+    };
+    let world = World::start();
+    let nobody_set = raise(&mut world.requester(), &own("k1"));
+    assert_eq!((nobody_set.default, nobody_set.deadline.is_some()), (None, true));
+    // Set by a person: the configured answer applies to it as well.
+    let world = World::with_config("[permissions]\nbackground_timeout_secs = 1\n");
+    let raised = raise(&mut world.requester(), &own("k1"));
+    assert_eq!(settled(&world, &raised), (OutcomeKind::Denied, "timed".to_owned()));
+}
+
+#[test]
+fn t12_a_bulk_answer_settles_exactly_the_asks_that_it_names() {
+    let world = World::start();
+    let mut requester = world.requester();
+    let asks: Vec<_> = (0..4).map(|n| raise(&mut requester, &background(&format!("k{n}")))).collect();
+    let named: Vec<Value> = asks[..3]
+        .iter()
+        .map(|a| json!({"id": a.id, "decision": "allow", "digest": a.digest}))
+        .chain([json!({"id": "zzz", "decision": "allow", "digest": asks[3].digest})])
+        .collect();
+    let reply = post(&mut world.person_connection(), "/v1/answers", &json!(named));
+    let reports: Vec<Value> = serde_json::from_slice(&reply.body).unwrap();
+    let statuses: Vec<_> = reports.iter().map(|r| r["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [200, 200, 200, 404]);
+    assert!(world.show(&asks[3].id).outcome.is_none());
+    let wrong =
+        post(&mut world.person_connection(), "/v1/permissions/command", &json!({"text": "allow all"}));
+    assert_eq!(refusal(&wrong).0, 400);
+}
