@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use askd_core::command::{Command, Reply};
+use askd_core::command::{Command, Observe, Reply, Seen};
+use askd_core::event::Event;
 use askd_core::id::StreamId;
 use askd_core::state::AskState;
 use askd_core::{AskId, Refusal};
@@ -68,6 +69,15 @@ impl World {
             self.crash(d, &[]);
             return false;
         }
+        let named = committed
+            .iter()
+            .any(|entry| matches!(entry.entry.event, Event::Asked { .. } | Event::SessionStarted { .. }));
+        if named {
+            // A process that is named is looked at: it may have ended before.
+            let after = self.dice.between(100, 3_000);
+            let life = self.daemons[d].life;
+            self.soon(after, Happening::LookForDead { daemon: d, life });
+        }
         for other in 0..self.daemons.len() {
             if other != d && !committed.is_empty() && self.daemons[other].writer.is_some() {
                 let after = self.dice.span(1, 3_000);
@@ -100,6 +110,7 @@ impl World {
                 }
                 touched.insert(*id);
             }
+            (Command::Observe(seen), Ok(_)) => self.note_observed(seen),
             (Command::RemotePolled { surface }, Ok(_)) => {
                 self.polled(d, surface);
             }
@@ -107,6 +118,22 @@ impl World {
         }
         if mail.from == Sender::Shell {
             self.shell_reply(d, &mail.command, reply.as_ref().err());
+        }
+    }
+
+    /// What ends a thread makes the daemon forget which calls it had, also when it comes late.
+    fn note_observed(&mut self, observe: &Observe) {
+        let ends = matches!(
+            observe.seen,
+            Seen::SessionEnded
+                | Seen::SubagentEnded { .. }
+                | Seen::TurnCancelled { .. }
+                | Seen::TurnEnded { .. }
+        );
+        for call in self.calls.iter_mut().filter(|_| ends) {
+            if self.agents[call.agent].key == observe.session {
+                call.announced = None;
+            }
         }
     }
 

@@ -47,8 +47,8 @@ pub(crate) struct Daemon {
     pub(crate) polled: BTreeSet<SurfaceId>,
     /// The newest batch says that a remote surface was polled.
     pub(crate) polling: bool,
-    /// Nothing else is handled before the writer knows of a start or a wake.
-    owes_woke: bool,
+    /// What the writer has to know before anything else: a start or a wake, and what could not be recorded.
+    first: Vec<Command>,
     /// The newest batch says that a requester came or left.
     pub(crate) moving: bool,
     /// Entries that were written and not told of.
@@ -80,7 +80,7 @@ impl Daemon {
             hold_until: None,
             polled: BTreeSet::new(),
             polling: false,
-            owes_woke: false,
+            first: Vec::new(),
             moving: false,
             owed: 0,
             first_of_boot: None,
@@ -171,7 +171,7 @@ impl World {
             self.plan_tick(d);
             return;
         }
-        self.daemons[d].owes_woke = true;
+        self.daemons[d].first.insert(0, Command::Woke);
         self.plan_batch(d);
     }
 
@@ -244,13 +244,11 @@ impl World {
         }
         self.daemons[d].batch_planned = false;
         let mut group = std::mem::take(&mut self.daemons[d].inbox);
-        if self.daemons[d].owes_woke {
-            group.insert(0, Mail { command: Command::Woke, from: Sender::Shell });
-        }
-        if group.is_empty() {
+        let first = std::mem::take(&mut self.daemons[d].first);
+        if group.is_empty() && first.is_empty() {
             return;
         }
-        if self.dice.percent(25) {
+        if !group.is_empty() && self.dice.percent(25) {
             let most = self.dice.between(1, group.len() as u64);
             let rest = group.split_off(usize::try_from(most).unwrap_or(1));
             self.daemons[d].inbox = rest;
@@ -259,12 +257,12 @@ impl World {
             }
         }
         group.sort_by_key(|mail| match mail.command {
-            Command::Woke => 0,
-            Command::Answer(_) => 1,
+            Command::Answer(_) => 0,
             // Whoever left by then is not there any more when a deadline passes.
-            Command::Tick => 3,
-            _ => 2,
+            Command::Tick => 2,
+            _ => 1,
         });
+        group.splice(0..0, first.into_iter().map(|command| Mail { command, from: Sender::Shell }));
         self.disturb(d);
         let commands: Vec<Command> = group.iter().map(|mail| mail.command.clone()).collect();
         for mail in &group {
@@ -302,6 +300,7 @@ impl World {
                     } else {
                         self.watch_spins(d, &commands);
                         self.plan_tick(d);
+                        self.plan_retry(d);
                     }
                 }
             }
@@ -361,19 +360,19 @@ impl World {
         }
     }
 
-    /// What could not be recorded of the shell's own commands is tried again.
+    /// What could not be recorded of the shell's own commands comes first in the next batch, in the order it had.
     pub(crate) fn shell_reply(&mut self, d: usize, command: &Command, refused: Option<&Refusal>) {
-        let failed = matches!(refused, Some(Refusal::NotRecorded(_)));
-        if matches!(command, Command::Woke) {
-            self.daemons[d].owes_woke = failed;
-            self.plan_batch(d);
-            return;
+        if matches!(refused, Some(Refusal::NotRecorded(_))) && *command != Command::Tick {
+            self.daemons[d].first.push(command.clone());
         }
-        if !failed {
-            return;
+    }
+
+    /// What failed is tried again after a while, if nothing else comes before.
+    fn plan_retry(&mut self, d: usize) {
+        if !self.daemons[d].first.is_empty() {
+            let life = self.daemons[d].life;
+            self.soon(1_000, Happening::Batch { daemon: d, life });
         }
-        let life = self.daemons[d].life;
-        self.soon(1_000, Happening::Again { daemon: d, life, command: Box::new(command.clone()) });
     }
 
     /// A tick that is wanted at once, again and again, although it changes nothing.

@@ -28,122 +28,36 @@ const DRAIN_MS: u64 = 3 * 3_600_000;
 /// Everything that can happen next.
 pub(crate) enum Happening {
     // ---- transport
-    Arrive {
-        daemon: usize,
-        life: u64,
-        mail: Box<Mail>,
-    },
-    Back {
-        to: Sender,
-        back: Back,
-    },
-    Told {
-        requester: usize,
-        conn: Conn,
-        told: Box<Told>,
-    },
-    ConnLost {
-        requester: usize,
-        conn: Conn,
-    },
-    Feed {
-        surface: usize,
-        connection: u64,
-        news: Box<News>,
-    },
+    Arrive { daemon: usize, life: u64, mail: Box<Mail> },
+    Back { to: Sender, back: Back },
+    Told { requester: usize, conn: Conn, told: Box<Told> },
+    ConnLost { requester: usize, conn: Conn },
+    Feed { surface: usize, connection: u64, news: Box<News> },
     // ---- daemon
-    Start {
-        daemon: usize,
-    },
-    Batch {
-        daemon: usize,
-        life: u64,
-    },
-    Tick {
-        daemon: usize,
-        life: u64,
-        plan: u64,
-    },
-    LookForDead {
-        daemon: usize,
-        life: u64,
-    },
-    Follow {
-        daemon: usize,
-        life: u64,
-    },
-    /// A command of the shell itself that could not be recorded, once more.
-    Again {
-        daemon: usize,
-        life: u64,
-        command: Box<Command>,
-    },
+    Start { daemon: usize },
+    Batch { daemon: usize, life: u64 },
+    Tick { daemon: usize, life: u64, plan: u64 },
+    LookForDead { daemon: usize, life: u64 },
+    Follow { daemon: usize, life: u64 },
     // ---- requesters
-    Connect {
-        requester: usize,
-    },
-    GiveUp {
-        requester: usize,
-    },
-    Kill {
-        requester: usize,
-    },
-    TellAgain {
-        requester: usize,
-        tell: Tell,
-        tries: u32,
-    },
+    Connect { requester: usize },
+    GiveUp { requester: usize },
+    Kill { requester: usize },
+    TellAgain { requester: usize, tell: Tell, tries: u32 },
     // ---- agents
-    Launch {
-        agent: usize,
-    },
-    Turn {
-        agent: usize,
-        life: u64,
-    },
-    CallBegins {
-        agent: usize,
-        life: u64,
-        turn: u32,
-        wanted: Wanted,
-    },
-    OwnPrompt {
-        call: usize,
-    },
-    CallDone {
-        call: usize,
-    },
-    CancelTurn {
-        agent: usize,
-        life: u64,
-        turn: u32,
-    },
-    TurnOver {
-        agent: usize,
-        life: u64,
-        turn: u32,
-    },
-    CancelAgain {
-        agent: usize,
-        life: u64,
-        tries: u32,
-    },
+    Launch { agent: usize },
+    Turn { agent: usize, life: u64 },
+    CallBegins { agent: usize, life: u64, turn: u32, wanted: Wanted },
+    OwnPrompt { call: usize },
+    CallDone { call: usize },
+    CancelTurn { agent: usize, life: u64, turn: u32 },
+    TurnOver { agent: usize, life: u64, turn: u32 },
+    CancelAgain { agent: usize, life: u64, tries: u32 },
     // ---- people
-    Attach {
-        surface: usize,
-    },
-    Poll {
-        surface: usize,
-        connection: u64,
-    },
-    Say {
-        surface: usize,
-        answer: Box<Answer>,
-    },
-    Act {
-        surface: usize,
-        command: Box<Command>,
-    },
+    Attach { surface: usize },
+    Poll { surface: usize, connection: u64 },
+    Say { surface: usize, answer: Box<Answer> },
+    Act { surface: usize, command: Box<Command> },
     // ---- the machine
     Weather,
     Wake,
@@ -352,11 +266,6 @@ impl World {
             Happening::Tick { daemon, life, plan } => self.tick(daemon, life, plan),
             Happening::LookForDead { daemon, life } => self.look_for_dead(daemon, life),
             Happening::Follow { daemon, life } => self.follow(daemon, life),
-            Happening::Again { daemon, life, command } => {
-                if self.is_up(daemon, life) {
-                    self.enqueue(daemon, Mail { command: *command, from: Sender::Shell });
-                }
-            }
             Happening::Connect { requester } => self.connect(requester),
             Happening::GiveUp { requester } => self.give_up(requester),
             Happening::Kill { requester } => self.kill(requester),
