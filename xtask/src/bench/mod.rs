@@ -9,6 +9,7 @@ mod idle;
 mod report;
 mod samples;
 mod world;
+mod writer;
 
 use std::path::Path;
 
@@ -58,6 +59,7 @@ fn measure(root: &Path, quick: bool) -> Result<()> {
     hook::measure(&world, &mut report);
     daemon::measure_round_trip(&world, &mut report);
     daemon::measure_crowd(&world, &mut report);
+    writer::measure(&world, &mut report);
     idle::measure(&world, &mut report);
     report.print();
     report.write(&target_dir(root).join("bench.json"))?;
