@@ -12,10 +12,10 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 use crate::chars::{Class, class};
 use crate::safe::{SafeText, safe};
 
-/// Commands longer than this, in bytes, are not parsed.
-const MAX_BYTES: usize = 32 * 1024;
+/// Commands longer than this, in bytes, are not parsed: what the grammar cannot read costs it time in the square.
+const MAX_BYTES: usize = 8 * 1024;
 /// How often the parser may report progress before it is stopped; it reports about every hundred operations.
-const MAX_PROGRESS: usize = 20_000;
+const MAX_PROGRESS: usize = 2_000;
 
 /// One command of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -67,7 +67,7 @@ fn s7_megabytes_of_anything_are_shown_in_reasonable_time() {
 
 #[test]
 fn s7_the_shell_parser_gives_up_in_time() {
-    let limit = 32 * 1024;
+    let limit = 8 * 1024;
     for piece in [
         "a;",
         "(",
