@@ -138,7 +138,7 @@ impl World {
             tells_cancels: kind == AgentKind::Host || self.dice.percent(50),
             threads: Vec::new(),
             planned: 0,
-            turns_left: u32::try_from(self.dice.between(2, 6)).unwrap_or(2),
+            turns_left: u32::try_from(self.dice.between(2, 8)).unwrap_or(2),
             unfinished: Vec::new(),
             ended: false,
         });
@@ -197,7 +197,7 @@ impl World {
         if hooks && self.dice.percent(40) {
             self.start_subagent(a);
         }
-        let calls = if script { 1 } else { self.dice.between(1, 4) };
+        let calls = if script { 1 } else { self.dice.between(1, 6) };
         for _ in 0..calls {
             let thread = match self.agents[a].threads.first() {
                 Some(thread) if self.dice.percent(50) => Some(thread.work_id.clone()),

@@ -308,15 +308,13 @@ impl World {
         }
     }
 
-    /// A span that began when it was asked is over. Across boots the wall clock counts, as it was when the daemon of
-    /// this boot first saw the ask.
+    /// A span that began when it was asked is over. Across boots the wall clock counts, as it was when this process
+    /// read the ask.
     fn is_due(&self, file: &File, span_ms: u64, at: Stamp, d: usize) -> bool {
         if file.ask.asked_at.boot == at.boot {
             return self.clock.now - file.asked_at >= span_ms;
         }
-        let Some(start) = self.daemons[d].first_of_boot.filter(|start| start.boot == at.boot) else {
-            return true;
-        };
+        let Some(start) = self.daemons[d].started.filter(|start| start.boot == at.boot) else { return true };
         let over = start.wall_ms.saturating_sub(file.ask.asked_at.wall_ms);
         let left = span_ms.saturating_sub(u64::try_from(over).unwrap_or(0));
         at.boot_ms.saturating_sub(start.boot_ms) >= left

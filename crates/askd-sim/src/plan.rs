@@ -62,7 +62,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let daemons = if dice.percent(20) { 2 } else { 1 };
-        let agents = (0..dice.between(1, 3))
+        let agents = (0..dice.between(1, 5))
             .map(|_| match dice.below(10) {
                 0..=3 => AgentKind::Terminal,
                 4 => AgentKind::Headless,
@@ -105,7 +105,7 @@ impl Plan {
             killed_agents: some(25),
             killed_requesters: some(25),
             strangers: some(20),
-            chaos_ms: dice.between(300_000, 2_400_000),
+            chaos_ms: dice.between(300_000, 3_600_000),
         }
     }
 }

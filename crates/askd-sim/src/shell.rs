@@ -53,8 +53,7 @@ pub(crate) struct Daemon {
     pub(crate) moving: bool,
     /// Entries that were written and not told of.
     pub(crate) owed: usize,
-    /// The first start in the current boot.
-    pub(crate) first_of_boot: Option<Now>,
+    pub(crate) started: Option<Now>,
     /// Scopes of attached surfaces before and after the newest batch.
     pub(crate) reach: (Vec<Scope>, Vec<Scope>),
     spins: u32,
@@ -83,7 +82,7 @@ impl Daemon {
             first: Vec::new(),
             moving: false,
             owed: 0,
-            first_of_boot: None,
+            started: None,
             reach: (Vec::new(), Vec::new()),
             spins: 0,
             stopping: false,
@@ -142,7 +141,7 @@ impl World {
                     faults: Some(faults),
                     met: daemon.met.clone(),
                     bomb: daemon.bomb.clone(),
-                    first_of_boot: daemon.first_of_boot.filter(|first| first.boot == now.boot).or(Some(now)),
+                    started: Some(now),
                     ..Daemon::new()
                 };
                 let life = daemon.life;

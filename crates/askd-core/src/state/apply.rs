@@ -159,6 +159,10 @@ impl State {
         let id = ask.id;
         // Read back over itself: it counts once.
         self.remove(id);
+        // Read back again after the wall clock was stepped, it is as old as it was before.
+        let opened = *self.opened.get_or_insert(now);
+        let known_then = opened.boot == now.boot && ask.asked_at.wall_ms <= opened.wall_ms;
+        let anchor = if known_then { opened } else { now };
         self.by_key.insert((ask.requester.token, ask.key.clone(), ask.digest, id));
         self.handles_elsewhere.remove(&ask.handle);
         self.handles.insert(ask.handle.clone(), id);
@@ -186,7 +190,7 @@ impl State {
             shown: Vec::new(),
             turn_over: false,
             recalled: false,
-            anchor: now,
+            anchor,
             dues: Vec::new(),
         };
         self.asks.insert(id, state);

@@ -54,6 +54,8 @@ pub struct State {
     /// Asks that hold an answer which a repeated call may use.
     late: BTreeSet<AskId>,
     timers: timeout::Timers,
+    /// When this memory began.
+    opened: Option<Stamp>,
     /// Asks that changed since the last sweep.
     touched: BTreeSet<AskId>,
 }
