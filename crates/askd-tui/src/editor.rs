@@ -110,16 +110,12 @@ impl Editor {
         let room = MOST.saturating_sub(text.chars().count());
         let mut left_out = 0;
         let mut kept = String::with_capacity(new.len());
-        for (count, c) in
-            new.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }).enumerate()
-        {
-            if count >= room || (c != ' ' && c.width() != Some(0) && safe(c.encode_utf8(&mut [0; 4])).marked)
-            {
-                left_out += 1;
-            } else if c.width() == Some(0) && safe(&format!("a{c}")).marked {
-                left_out += 1;
-            } else {
+        for (count, c) in new.chars().enumerate() {
+            let c = if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c };
+            if count < room && can_be_shown(c) {
                 kept.push(c);
+            } else {
+                left_out += 1;
             }
         }
         text.insert_str(*cursor, &kept);
@@ -143,6 +139,15 @@ impl Editor {
         });
         let end = shown.map_or(text.len(), |(at, _)| start + at);
         (&text[start..end], text[start..*cursor].width())
+    }
+}
+
+/// A space is, and an accent where it has a letter to stand on.
+fn can_be_shown(c: char) -> bool {
+    match c.width() {
+        _ if c == ' ' => true,
+        Some(0) => !safe(&format!("a{c}")).marked,
+        _ => !safe(c.encode_utf8(&mut [0; 4])).marked,
     }
 }
 

@@ -17,6 +17,7 @@ mod now;
 mod pager;
 mod queue;
 mod rows;
+mod run;
 #[cfg(test)]
 #[path = "../tests/common/samples.rs"]
 mod samples;
@@ -31,3 +32,4 @@ pub use now::Now;
 pub use queue::{BACK_BEFORE, Queue, SNOOZE};
 /// The ratatui that the widget draws with.
 pub use ratatui;
+pub use run::{Left, Notify, Options, RunError, run};

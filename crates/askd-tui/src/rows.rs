@@ -124,6 +124,41 @@ pub(crate) fn wrap(safe: &str, columns: usize) -> Vec<&str> {
     parts
 }
 
+/// The same between words where that is possible, for text that is about an action and not a part of one.
+pub(crate) fn wrap_words(safe: &str, columns: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = safe;
+    while width(rest) > columns.max(1) {
+        let part = wrap(rest, columns)[0];
+        let end = match rest[part.len()..].starts_with(' ') {
+            true => part.len(),
+            false => part.rfind(' ').filter(|at| *at > 0).unwrap_or(part.len()),
+        };
+        parts.push(&rest[..end]);
+        rest = rest[end..].trim_start_matches(' ');
+    }
+    parts.push(rest);
+    parts
+}
+
+/// A name at most `columns` wide; `…` says that it goes on. For names only: what an action says is cut with a count.
+pub(crate) fn shorten(safe: &str, columns: usize) -> String {
+    if width(safe) <= columns {
+        return safe.to_owned();
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for unit in units(safe) {
+        used += unit_width(unit);
+        if used + 1 > columns {
+            break;
+        }
+        kept.push_str(unit);
+    }
+    kept.push('…');
+    kept
+}
+
 /// Adds safe text to a row, its marks in their own look.
 pub(crate) fn push_marked(row: &mut Row, safe: &str, look: Look) {
     let mut plain = String::new();
@@ -151,7 +186,7 @@ pub(crate) fn flow(parts: &[(String, Look)], columns: usize) -> Vec<Row> {
                 rows.push(std::mem::take(&mut row));
             }
         }
-        let mut wrapped = wrap(text, columns.saturating_sub(row.width())).into_iter().peekable();
+        let mut wrapped = wrap_words(text, columns.saturating_sub(row.width())).into_iter().peekable();
         while let Some(part) = wrapped.next() {
             push_marked(&mut row, part, *look);
             if wrapped.peek().is_some() {
@@ -194,7 +229,10 @@ mod tests {
         let parts: Vec<_> = ["one", "two", "three is long"].map(|t| (t.to_owned(), Look::Plain)).into();
         let texts = |columns| flow(&parts, columns).iter().map(Row::text).collect::<Vec<_>>();
         assert_eq!(texts(80), ["one · two · three is long"]);
-        assert_eq!(texts(10), ["one · two", "three is l", "ong"]);
+        assert_eq!(texts(10), ["one · two", "three is", "long"]);
+        assert_eq!(wrap_words("a verylongword b", 6), ["a", "verylo", "ngword", "b"]);
+        assert_eq!(shorten("fix the tests", 8), "fix the…");
+        assert_eq!(shorten("a\\u{202e}b", 6), "a…");
     }
 
     proptest! {

@@ -11,13 +11,23 @@ use crate::item::Item;
 use crate::now::Now;
 use crate::pager::Pager;
 use crate::queue::{Mode, Queue, Screen};
-use crate::rows::{Look, Row, flow, push_marked, width, wrap};
+use crate::rows::{Look, Row, flow, push_marked, width, wrap, wrap_words};
 use crate::words;
 
 /// From this height on there is air around the action.
 const AIRY: u16 = 24;
 
+/// Rows of the action that are worth more than rows of the list.
+const ACTION: usize = 4;
+
 impl Queue {
+    /// What the card wants to have: who asks and the keys in full, and some of the action.
+    pub(super) fn card_height(&self, columns: usize, now: Now) -> usize {
+        let Some(item) = self.focused() else { return 0 };
+        let inner = columns.saturating_sub(2);
+        1 + self.facts(item, inner, now).len() + ACTION + self.option_rows(item, inner, now).len()
+    }
+
     pub(super) fn card(
         &mut self,
         canvas: &mut Canvas<'_>,
@@ -72,10 +82,11 @@ impl Queue {
         if has_pages && page_height > 0 {
             canvas.put_at(1, y, &page_row(pager, item), inner);
         }
-        let mut y = body.end - options.len();
-        for row in &options {
-            canvas.put_at(1, y, row, inner);
-            y += 1;
+        // Close to what they answer, and at the bottom when that fills the screen.
+        let lowest = body.end - options.len();
+        let keys_at = if has_pages { lowest } else { (y + air).min(lowest) };
+        for (line, row) in options.iter().enumerate() {
+            canvas.put_at(1, keys_at + line, row, inner);
         }
         screen.ids.push(id.clone());
         screen.target = Some(Target::Ask(id));
@@ -105,22 +116,17 @@ impl Queue {
 
     /// Who asks, since when, what else is true of it.
     fn facts(&self, item: &Item, columns: usize, now: Now) -> Vec<Row> {
-        let mut rows = flow(&self.around.who(&item.ask), columns);
-        let since = format!("since {}", self.around.local(&item.ask.asked_at, now));
-        let mut parts = vec![(since, Look::Quiet)];
+        let mut parts = self.around.who(&item.ask);
+        parts.push((format!("since {}", self.around.local(&item.ask.asked_at, now)), Look::Quiet));
         if let Some((left, before)) = item.gives_up_soon(now) {
             parts.push((words::gives_up(left, before), Look::Warn));
         }
         parts.extend(words::elsewhere(&item.ask).map(|text| (text, Look::Quiet)));
         if item.ask.display.iter().any(|field| field.marked) {
-            parts.push((
-                "what cannot be seen, or looks like something else, is marked".to_owned(),
-                Look::Warn,
-            ));
+            parts.push(("unseen or misleading characters are marked".to_owned(), Look::Warn));
         }
         parts.extend(content::not_shown(&item.ask).map(|why| (why.to_owned(), Look::Danger)));
-        rows.extend(flow(&parts, columns));
-        rows
+        flow(&parts, columns)
     }
 
     /// The keys that answer it, with the agent's own words; a key that does not count yet is quiet.
@@ -199,7 +205,7 @@ impl Queue {
         fields.push(("digest", words::one(&ask.digest), Look::Quiet));
         let mut rows = vec![Row::new()];
         for (label, text, look) in fields {
-            for (at, part) in wrap(&text, columns.saturating_sub(13)).into_iter().enumerate() {
+            for (at, part) in wrap_words(&text, columns.saturating_sub(13)).into_iter().enumerate() {
                 let mut row = Row::of(format!("{:<13}", if at == 0 { label } else { "" }), Look::Quiet);
                 push_marked(&mut row, part, look);
                 rows.push(row);

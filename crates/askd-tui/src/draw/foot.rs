@@ -7,7 +7,7 @@ use super::canvas::Canvas;
 use crate::notes::Note;
 use crate::now::Now;
 use crate::queue::{Line, Mode, Purpose, Queue};
-use crate::rows::{Look, Row, push_marked, width};
+use crate::rows::{Look, Row, push_marked, width, wrap_words};
 
 /// From this height on there is room for more than the newest line.
 const TALL: u16 = 20;
@@ -31,19 +31,20 @@ impl Queue {
                 cursor = Some(typed(canvas, bottom - 1, line));
             }
             _ => {
-                canvas.put_at(1, bottom - 1, &self.keys(), canvas.columns() - 2);
+                let room = canvas.columns() - 2;
+                canvas.put_at(1, bottom - 1, &self.keys(room), room);
             }
         }
-        let mut notes: Vec<Row> = Vec::new();
         let most = if canvas.area.height >= TALL { 3 } else { 1 };
         let room = canvas.columns() - 2;
-        match &self.hint {
-            Some(hint) => {
-                notes.extend(self.notes.last(most - 1).map(|note| note_row(note, room)));
-                notes.push(Row::of(cut(hint, room), Look::Warn));
-            }
-            None => notes.extend(self.notes.last(most).map(|note| note_row(note, room))),
-        }
+        let hint = self.hint.as_ref().map(|hint| Note {
+            handle: String::new(),
+            about: String::new(),
+            text: hint.clone(),
+            look: Look::Warn,
+        });
+        let lines = self.notes.last(most - usize::from(hint.is_some())).chain(&hint);
+        let notes: Vec<Row> = lines.flat_map(|note| note_rows(note, room)).collect();
         for (at, row) in notes.iter().rev().enumerate() {
             canvas.put_at(1, bottom - height - 1 - at, row, room);
         }
@@ -52,31 +53,46 @@ impl Queue {
         Foot { height: height + notes.len() + gap, cursor }
     }
 
-    /// The keys that are not of the one ask.
-    fn keys(&self) -> Row {
-        let mut keys: Vec<(&str, &str)> = Vec::new();
+    /// The keys that are not of the one ask; the least needed go first where there is little room.
+    fn keys(&self, columns: usize) -> Row {
+        // Key, what it does, what it does in short, how much it is needed.
+        let mut keys: Vec<(&str, &str, &str, u8)> = Vec::new();
         if self.focus.is_some() {
             if self.listed.len() > 1 {
-                keys.push(("↑↓", "ask"));
+                keys.push(("↑↓", "move", "move", 0));
             }
             if self.items.values().any(|item| item.is_background() && item.is_answerable()) {
-                keys.push(("a d", "all background"));
+                keys.push(("a/d", "allow/deny all background", "background", 3));
             }
-            keys.push(("s", "snooze"));
-            keys.push(("enter", if matches!(self.mode, Mode::Details) { "back" } else { "details" }));
+            keys.push(("s", "snooze", "snooze", 1));
+            let details = if matches!(self.mode, Mode::Details) { "back" } else { "details" };
+            keys.push(("enter", details, details, 2));
         } else if self.items.values().any(|item| item.snoozed_until_ms.is_some()) {
-            keys.push(("S", "show snoozed"));
+            keys.push(("S", "show snoozed", "show snoozed", 3));
         }
-        keys.extend([("/", "command"), ("?", "help"), ("q", "leave")]);
-        let mut row = Row::new();
-        for (at, (key, text)) in keys.into_iter().enumerate() {
-            if at > 0 {
-                row.push("  ", Look::Quiet);
+        keys.extend([("/", "command", "command", 2), ("?", "help", "help", 4), ("q", "leave", "leave", 4)]);
+        let row = |keys: &[(&str, &str, &str, u8)], short: bool| {
+            let mut row = Row::new();
+            for (at, (key, long, brief, _)) in keys.iter().enumerate() {
+                let gap = if short { "  " } else { "   " };
+                row.push(if at > 0 { gap } else { "" }, Look::Quiet);
+                row.push(*key, Look::Key);
+                row.push(format!(" {}", if short { brief } else { long }), Look::Quiet);
             }
-            row.push(key, Look::Key);
-            row.push(format!(" {text}"), Look::Quiet);
+            row
+        };
+        let long = row(&keys, false);
+        if long.width() <= columns {
+            return long;
         }
-        row
+        for least in 0..=4 {
+            keys.retain(|(.., need)| *need >= least);
+            let short = row(&keys, true);
+            if short.width() <= columns {
+                return short;
+            }
+        }
+        row(&keys, true)
     }
 
     /// What the line is for, so that nothing is sent to anything else.
@@ -90,19 +106,19 @@ impl Queue {
                 let what = if *stop { "deny and stop the turn" } else { "deny" };
                 let other = if *stop { "let it go on" } else { "stop the turn" };
                 Row::of(format!("{what} {handle}, saying"), Look::Strong)
-                    .with(format!("  tab: {other}  esc: back"), Look::Quiet)
+                    .with(format!("   tab {other}   esc back"), Look::Quiet)
             }
             Purpose::Command { session: None, .. } => {
-                Row::of("for every session", Look::Strong).with("  esc: back", Look::Quiet)
+                Row::of("for every session", Look::Strong).with("   esc back", Look::Quiet)
             }
             Purpose::Command { session: Some((_, name)), only: true } => {
                 let mut row = Row::of("for ", Look::Strong);
                 push_marked(&mut row, name, Look::Strong);
-                row.with("  tab: every session  esc: back", Look::Quiet)
+                row.with("   tab every session   esc back", Look::Quiet)
             }
             Purpose::Command { session: Some((_, name)), only: false } => {
-                let row = Row::of("for every session", Look::Strong).with("  tab: only ", Look::Quiet);
-                row.with(name.clone(), Look::Quiet).with("  esc: back", Look::Quiet)
+                let row = Row::of("for every session", Look::Strong).with("   tab only ", Look::Quiet);
+                row.with(name.clone(), Look::Quiet).with("   esc back", Look::Quiet)
             }
         }
     }
@@ -121,17 +137,26 @@ fn typed(canvas: &mut Canvas<'_>, y: usize, line: &Line) -> Position {
     }
 }
 
-/// What happened comes first; what it was about gets the room that is left.
-fn note_row(note: &Note, columns: usize) -> Row {
+/// Most rows of one line about something that happened.
+const NOTE_ROWS: usize = 3;
+
+/// What happened comes first; what it was about gets the room that is left. What matters may take a few rows.
+fn note_rows(note: &Note, columns: usize) -> Vec<Row> {
     let mut row = Row::new();
     if !note.handle.is_empty() {
         row.push(format!("{}  ", note.handle), Look::Quiet);
     }
-    let text = cut(&note.text, columns.saturating_sub(row.width()));
-    let room = columns.saturating_sub(row.width() + width(&text) + 2);
+    let lead = row.width();
+    let room = columns.saturating_sub(lead + width(&note.text) + 2);
     if !note.about.is_empty() && room >= 12 {
         row.push(format!("{}  ", cut(&note.about, room)), Look::Quiet);
     }
-    push_marked(&mut row, &text, note.look);
-    row
+    let most = (columns.saturating_sub(lead) * NOTE_ROWS).saturating_sub(12);
+    let text = cut(&note.text, most);
+    let mut rows = Vec::new();
+    for part in wrap_words(&text, columns.saturating_sub(row.width())) {
+        push_marked(&mut row, part, note.look);
+        rows.push(std::mem::replace(&mut row, Row::of(" ".repeat(lead), Look::Quiet)));
+    }
+    rows
 }

@@ -8,14 +8,27 @@ use super::canvas::Canvas;
 use crate::item::Item;
 use crate::now::Now;
 use crate::queue::{Queue, Screen};
-use crate::rows::{Look, Row, push_marked, width};
+use crate::rows::{Look, Piece, Row, push_marked, shorten, width};
 use crate::words;
 
-/// From this width on a row says the timed answer in full.
+/// From this width on a row says everything in words.
 const WIDE: usize = 90;
+/// Most columns of a handle.
+const HANDLE: usize = 12;
+
+/// The parts of one row, before they are lined up.
+struct Cells {
+    handle: String,
+    focused: bool,
+    look: Look,
+    group: String,
+    tag: (&'static str, Look),
+    who: String,
+    ends: (String, Look),
+}
 
 impl Queue {
-    /// Draws it when there is more than the ask in focus; gives the first line below.
+    /// Draws it when there is more than the ask in focus, at most `most` rows high; gives the first line below.
     pub(super) fn list(
         &mut self,
         canvas: &mut Canvas<'_>,
@@ -23,21 +36,42 @@ impl Queue {
         screen: &mut Screen,
         now: Now,
     ) -> usize {
-        let count = self.listed.len();
-        if count < 2 {
+        if self.listed.len() < 2 {
             return body.start;
         }
-        let height = count.min((usize::from(canvas.area.height).saturating_sub(6) / 3).max(2));
+        let height = body.len().min(self.listed.len());
         self.scroll(height);
+        let columns = canvas.columns();
+        let shown = self.listed[self.list_top..self.list_top + height].to_vec();
         let alike = self.alike();
-        let handles = self.listed.iter().filter_map(|id| self.items.get(id));
-        let handle_columns = handles.map(|item| item.ask.handle.chars().count()).max().unwrap_or(3).min(12);
-        let end = (self.list_top + height).min(count);
-        for (line, id) in self.listed[self.list_top..end].iter().enumerate() {
+        let cells: Vec<Cells> = shown
+            .iter()
+            .filter_map(|id| self.items.get(id))
+            .map(|item| {
+                screen.countdowns.extend(item.countdowns(now));
+                let group = alike.get(item.ask.id.as_str()).copied();
+                self.cells(item, group, columns, now)
+            })
+            .collect();
+        let widest = |of: fn(&Cells) -> &str| cells.iter().map(|it| width(of(it))).max().unwrap_or(0);
+        let handles = widest(|it| &it.handle);
+        let (tags, who, ends) = (widest(|it| it.tag.0), widest(|it| &it.who), widest(|it| &it.ends.0));
+        for (line, (id, cells)) in shown.iter().zip(&cells).enumerate() {
             let Some(item) = self.items.get(id) else { continue };
-            let focused = self.focus.as_ref() == Some(id);
-            let group = alike.get(id.as_str()).copied();
-            let row = self.list_row(item, focused, group, handle_columns, canvas.columns(), now, screen);
+            let mut right = Row::new();
+            column(&mut right, Row::of(cells.tag.0, cells.tag.1), tags, false);
+            let mut name = Row::new();
+            push_marked(&mut name, &cells.who, Look::Quiet);
+            column(&mut right, name, who, false);
+            column(&mut right, Row::of(cells.ends.0.as_str(), cells.ends.1), ends, true);
+            let mut row = Row::of(if cells.focused { "▌" } else { " " }, Look::Key);
+            column_start(&mut row, &cells.handle, handles, cells.look);
+            let room = columns.saturating_sub(row.width() + right.width() + width(&cells.group) + 1);
+            let summary = cut(&item.summary(room), room);
+            push_marked(&mut row, &summary, cells.look);
+            row.push(cells.group.as_str(), Look::Quiet);
+            row.push(" ".repeat(room.saturating_sub(width(&summary))), Look::Quiet);
+            row.pieces.append(&mut right.pieces);
             canvas.put(body.start + line, &row);
             screen.ids.push(id.clone());
         }
@@ -52,66 +86,65 @@ impl Queue {
         self.list_top = self.list_top.min(self.listed.len().saturating_sub(height));
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of it is the one row")]
-    fn list_row(
-        &self,
-        item: &Item,
-        focused: bool,
-        group: Option<(usize, usize)>,
-        handle_columns: usize,
-        columns: usize,
-        now: Now,
-        screen: &mut Screen,
-    ) -> Row {
+    fn cells(&self, item: &Item, group: Option<(usize, usize)>, columns: usize, now: Now) -> Cells {
+        let wide = columns >= WIDE;
+        let focused = self.focus.as_ref() == Some(&item.ask.id);
         let look = match (item.is_handed_back(), focused) {
             (true, _) => Look::Quiet,
             (false, true) => Look::Strong,
             (false, false) => Look::Plain,
         };
-        let who_columns = (columns / 5).clamp(10, 30);
-        let who = cut(&self.around.short(&item.ask), who_columns);
-        let (ends, ends_look) = ends(item, columns >= WIDE, now, screen);
-        // `background` is what the bulk keys go by.
+        let ends = ends(item, wide, now);
+        // Only background asks have a countdown of this kind, so where there is little room it says both.
         let tag = match (item.is_safety(), item.is_background()) {
             (true, _) => ("safety", Look::Danger),
-            (false, true) if columns >= WIDE => ("background", Look::Quiet),
-            (false, true) => ("bg", Look::Quiet),
-            (false, false) => ("", Look::Quiet),
+            (false, true) if wide => ("background", Look::Quiet),
+            (false, true) if item.left(now).is_none() => ("bg", Look::Quiet),
+            _ => ("", Look::Quiet),
         };
-        let mut right = Row::new();
-        for (text, look) in [(tag.0, tag.1), (who.as_str(), Look::Quiet), (ends.as_str(), ends_look)] {
-            if !text.is_empty() {
-                if !right.pieces.is_empty() {
-                    right.push("  ", Look::Quiet);
-                }
-                push_marked(&mut right, text, look);
-            }
+        Cells {
+            handle: shorten(&words::one(&item.ask.handle), HANDLE),
+            focused,
+            look,
+            group: match group {
+                Some((at, of)) if wide => format!("  {at} of {of} alike"),
+                Some((at, of)) => format!(" {at}/{of}"),
+                None => String::new(),
+            },
+            tag,
+            who: shorten(&self.around.short(&item.ask), (columns / 5).clamp(8, 30)),
+            ends,
         }
-        let mark = if focused { "▌" } else { " " };
-        let handle = cut(&words::one(&item.ask.handle), handle_columns);
-        let mut row = Row::of(mark, Look::Key);
-        let pad = " ".repeat(handle_columns.saturating_sub(width(&handle)));
-        row.push(format!("{handle}{pad}  "), look);
-        let group = group.map(|(at, of)| format!(" ({at} of {of} alike)")).unwrap_or_default();
-        let room = columns.saturating_sub(row.width() + right.width() + width(&group) + 3);
-        let summary = cut(&item.summary(room), room);
-        let summary_width = width(&summary);
-        push_marked(&mut row, &summary, look);
-        row.push(group, Look::Quiet);
-        row.push(" ".repeat(room.saturating_sub(summary_width) + 2), Look::Quiet);
-        row.pieces.append(&mut right.pieces);
-        row
+    }
+}
+
+fn column_start(row: &mut Row, text: &str, columns: usize, look: Look) {
+    row.push(text, look);
+    row.push(" ".repeat(columns.saturating_sub(width(text)) + 2), look);
+}
+
+/// Adds a cell with a gap before it, as wide as its column; nothing for a column that is empty in every row.
+fn column(row: &mut Row, mut cell: Row, columns: usize, to_the_right: bool) {
+    if columns == 0 {
+        return;
+    }
+    let pad = Piece { text: " ".repeat(columns.saturating_sub(cell.width())), look: Look::Quiet };
+    row.push("  ", Look::Quiet);
+    if to_the_right {
+        row.pieces.push(pad);
+        row.pieces.append(&mut cell.pieces);
+    } else {
+        row.pieces.append(&mut cell.pieces);
+        row.pieces.push(pad);
     }
 }
 
 /// How the ask ends by itself, as short as there is room for.
-fn ends(item: &Item, wide: bool, now: Now, screen: &mut Screen) -> (String, Look) {
+fn ends(item: &Item, wide: bool, now: Now) -> (String, Look) {
     if item.is_handed_back() {
         return ("handed back".to_owned(), Look::Quiet);
     }
-    let gives_up = item.gives_up_soon(now);
-    screen.countdowns.extend(item.countdowns(now));
-    match (item.left(now), gives_up) {
+    match (item.left(now), item.gives_up_soon(now)) {
         (Some(left), gives_up) if gives_up.is_none_or(|(_, before)| !before) => {
             let default = item.ask.default;
             let text = if wide { words::timed(default, left) } else { words::timed_short(default, left) };

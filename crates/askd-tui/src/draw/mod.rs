@@ -70,7 +70,8 @@ impl Queue {
                     let rest = if matches!(self.mode, Mode::Details) {
                         body
                     } else {
-                        let below = self.list(canvas, body.clone(), screen, now);
+                        let height = self.list_height(body.len(), canvas, now);
+                        let below = self.list(canvas, body.start..body.start + height, screen, now);
                         below..body.end
                     };
                     self.card(canvas, rest, screen, now);
@@ -113,6 +114,13 @@ impl Queue {
         if x > left.width() + 1 {
             canvas.put_at(x, 0, &right, right.width());
         }
+    }
+
+    /// At most a third of the screen, less where the ask in focus needs it, never less than two rows.
+    fn list_height(&self, body: usize, canvas: &Canvas<'_>, now: Now) -> usize {
+        let most = usize::from(canvas.area.height).saturating_sub(6) / 3;
+        let card = self.card_height(canvas.columns(), now);
+        body.saturating_sub(card).min(most).max(2)
     }
 
     fn place_in_list(&self) -> Option<(usize, usize)> {

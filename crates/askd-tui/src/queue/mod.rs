@@ -180,6 +180,11 @@ impl Queue {
             || self.listed.iter().any(|id| self.items.get(id).is_some_and(Item::is_answerable))
     }
 
+    /// Whether a line of the queue's own is open: keys are text.
+    pub fn is_typing(&self) -> bool {
+        matches!(self.mode, Mode::Line(_))
+    }
+
     /// Takes the draft of the host's own line, once, until it is given back. Who was typing there goes on for a moment:
     /// those keys answer nothing.
     pub fn stash(&mut self, draft: Draft, now: Now) {

@@ -77,7 +77,7 @@ impl Queue {
         {
             return self.end(&item, &ask);
         }
-        let text = format!("no reply, so it is not known whether your answer arrived: {}", words::one(why));
+        let text = format!("no reply, your answer may not have arrived: {}", words::one(why));
         self.note(&handle, about, text, Look::Warn);
         actions.push(Action::Look { id: id.to_owned() });
     }

@@ -1,7 +1,7 @@
 //! Fixed asks for the tests of this crate.
 
 use askd_text::Action;
-use askd_wire::{Ask, DisplayField, SessionView, StreamEvent};
+use askd_wire::{Ask, DisplayField, SessionView};
 use serde_json::{Value, json};
 
 /// 2026-11-30T08:00:48Z: 48 seconds after the samples were asked.
@@ -62,31 +62,10 @@ pub(crate) fn ask(handle: &str, tool: &str, input: &Value, cwd: Option<&str>) ->
     serde_json::from_str(&text.to_string()).unwrap()
 }
 
-/// The ask as it is once it has been settled.
-pub(crate) fn settled(ask: &Ask, outcome: &str, cause: &str, surface: Option<&str>) -> Ask {
-    let mut ask = ask.clone();
-    ask.state = askd_wire::AskState::Settled;
-    ask.outcome = serde_json::from_value(json!({
-        "outcome": outcome, "cause": cause, "surface": surface, "by": "you",
-        "settled_at": "2026-11-30T08:00:47.000Z", "verdict": "none",
-        "text": match cause { "cancelled" => "cancelled by the agent", _ => "settled" },
-    }))
-    .unwrap();
-    ask
-}
-
 pub(crate) fn session(title: &str) -> SessionView {
     serde_json::from_value(json!({
         "agent": "claude-code", "session": "5c1e", "root": "5c1e", "title": title,
         "cwd": "/home/me/src/askd", "waiting": 1, "started_at": "2026-11-30T07:30:00.000Z",
     }))
     .unwrap()
-}
-
-pub(crate) fn snapshot(asks: &[Ask]) -> StreamEvent {
-    StreamEvent::Snapshot { position: 1, asks: asks.to_vec() }
-}
-
-pub(crate) fn event(what: &str, ask: &Ask) -> StreamEvent {
-    StreamEvent::Ask { position: 2, what: what.to_owned(), ask: Box::new(ask.clone()) }
 }

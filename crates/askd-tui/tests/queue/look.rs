@@ -5,7 +5,7 @@ use askd_wire::{Ask, Class};
 use serde_json::json;
 
 use crate::rig::Rig;
-use crate::samples;
+use crate::{samples, stream};
 
 const SIZES: [(u16, u16); 3] = [(60, 15), (100, 30), (200, 50)];
 
@@ -196,12 +196,12 @@ fn t15_what_happened_elsewhere() {
     at_every_size("ended", |width, height| {
         let asks = few();
         let mut rig = Rig::with(width, height, &asks);
-        rig.event(samples::event(
+        rig.event(stream::event(
             "settled",
-            &samples::settled(&asks[0], "allowed", "person", Some("Telegram")),
+            &stream::settled(&asks[0], "allowed", "person", Some("Telegram")),
         ));
-        rig.event(samples::event("settled", &samples::settled(&asks[2], "denied", "timed", None)));
-        rig.event(samples::event("withdrawn", &samples::settled(&asks[3], "withdrawn", "cancelled", None)));
+        rig.event(stream::event("settled", &stream::settled(&asks[2], "denied", "timed", None)));
+        rig.event(stream::event("withdrawn", &stream::settled(&asks[3], "withdrawn", "cancelled", None)));
         rig
     });
 }

@@ -7,7 +7,7 @@ use askd_tui::ratatui::layout::{Position, Rect};
 use askd_tui::{Action, Key, Now, Place, Queue, Reply, Settings};
 use askd_wire::{Ask, BulkAnswer, StreamEvent};
 
-use crate::samples;
+use crate::{samples, stream};
 
 pub(crate) struct Rig {
     pub(crate) queue: Queue,
@@ -33,7 +33,7 @@ impl Rig {
     /// With these asks open, drawn, and everything live.
     pub(crate) fn with(width: u16, height: u16, asks: &[Ask]) -> Self {
         let mut rig = Self::new(width, height);
-        rig.event(samples::snapshot(asks));
+        rig.event(stream::snapshot(asks));
         rig.frame();
         rig.pass(500);
         rig

@@ -1,0 +1,402 @@
+//! The program around the queue: a terminal, the daemon's stream, answers on their way.
+//!
+//! One thread draws and reads keys. Everything that waits for the daemon is done in others, which tell and wake it.
+
+mod inbox;
+mod input;
+mod notify;
+mod signals;
+mod stream;
+mod terminal;
+mod work;
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use askd_client::{Places, Unavailable};
+use jiff::tz::TimeZone;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::action::{Action, Link, Settings};
+use crate::around::Place;
+use crate::key::Key;
+use crate::now::Now;
+use crate::queue::Queue;
+
+use inbox::{Inbox, News};
+pub use notify::Notify;
+use signals::Signals;
+use stream::{Ended, Plan};
+use terminal::Screen;
+use work::{Job, Workers};
+
+/// How the queue is run.
+pub struct Options {
+    /// What starts a daemon when none runs, as `exe daemon`; none: only one that runs is used.
+    pub exe: Option<PathBuf>,
+    /// What outcomes call this surface.
+    pub name: String,
+    /// `(agent, root session)`: only its asks.
+    pub only: Option<(String, String)>,
+    /// Output of an agent that runs beside it, told line by line; when it ends, so does the queue.
+    pub feed: Option<Box<dyn Read + Send>>,
+    /// A line that is told first.
+    pub greeting: Option<String>,
+    /// Ring the bell when asks come.
+    pub bell: bool,
+    /// A notification of the terminal besides.
+    pub notify: Notify,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            exe: None,
+            name: "the terminal".to_owned(),
+            only: None,
+            feed: None,
+            greeting: None,
+            bell: true,
+            notify: Notify::Off,
+        }
+    }
+}
+
+/// How it ended. Every ask that was open is still open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// The person left; so many asks wait.
+    ByPerson { waiting: usize },
+    /// A signal, or the terminal is gone.
+    BySignal,
+    /// A person stopped the daemon: agents ask by themselves until it runs again.
+    Stopped,
+    /// The agent beside it has ended.
+    FeedEnded,
+}
+
+impl Left {
+    /// One line for the person, on the screen that was there before.
+    pub fn text(&self) -> String {
+        match self {
+            Self::ByPerson { waiting: 0 } => "left; no ask is open".to_owned(),
+            Self::ByPerson { waiting: 1 } => "left; 1 ask stays open".to_owned(),
+            Self::ByPerson { waiting } => format!("left; {waiting} asks stay open"),
+            Self::BySignal => String::new(),
+            Self::Stopped => "askd was stopped; agents ask by themselves until `askd` runs again".to_owned(),
+            Self::FeedEnded => "the agent has ended".to_owned(),
+        }
+    }
+}
+
+/// Why it could not run, or not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Standard input or output is no terminal: line mode is for those.
+    #[error("standard input and output must be a terminal")]
+    NoTerminal,
+    /// The daemon cannot be reached.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The terminal cannot be used; the text names the step.
+    #[error("{0}: {1}")]
+    Terminal(&'static str, io::Error),
+}
+
+fn failed(step: &'static str) -> impl FnOnce(io::Error) -> RunError {
+    move |error| RunError::Terminal(step, error)
+}
+
+/// Opens the queue on this terminal, until the person leaves. The terminal is given back as it was, whatever happens.
+pub fn run(places: &Places, options: Options) -> Result<Left, RunError> {
+    if !terminal::is_there() {
+        return Err(RunError::NoTerminal);
+    }
+    let plan = Plan {
+        places: places.clone(),
+        exe: options.exe.clone(),
+        name: options.name.clone(),
+        only: options.only.clone(),
+    };
+    // A daemon that cannot be had is told on the plain screen.
+    let first = plan.open()?;
+    let (inbox, news) = Inbox::new().map_err(failed("a pipe"))?;
+    let workers = Workers::start(places, &news).map_err(failed("a thread"))?;
+    let signals = Signals::catch(|| news.bell()).map_err(failed("signals"))?;
+    let screen = Screen::take().map_err(failed("the terminal"))?;
+    let follow = news.clone();
+    let spawned = std::thread::Builder::new().name("askd-events".to_owned()).spawn(move || {
+        let ended = plan.follow(first, &follow);
+        let _ = follow.send(News::Ended(ended));
+    });
+    spawned.map_err(failed("a thread"))?;
+    let Options { feed, greeting, bell, notify, .. } = options;
+    if let Some(from) = feed {
+        work::feed(from, news.clone()).map_err(failed("a thread"))?;
+    }
+    let mut queue = Queue::new(settings());
+    if let Some(greeting) = greeting {
+        queue.say(&greeting);
+    }
+    workers.give(Job::ReadWarnings);
+    let in_tmux = is_set("TMUX");
+    let mut desk = Desk {
+        queue,
+        screen,
+        inbox,
+        workers,
+        signals,
+        input: input::Bytes::default(),
+        surface: String::new(),
+        bell,
+        notify,
+        in_tmux,
+        left: None,
+    };
+    let left = desk.run();
+    desk.screen.leave();
+    left
+}
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+fn settings() -> Settings {
+    let home = std::env::home_dir().and_then(|home| home.into_os_string().into_string().ok());
+    let host = rustix::system::uname().nodename().to_str().ok().map(str::to_owned);
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    Settings { place: Place { home, host, zone: TimeZone::system() }, colour: !is_set("NO_COLOR") && !dumb }
+}
+
+fn now() -> Now {
+    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let time = clock_gettime(clock);
+    let secs = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Now {
+        tick: Duration::from_secs(secs) + Duration::from_nanos(nanos.into()),
+        wall_ms: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX),
+    }
+}
+
+/// Everything while it runs.
+struct Desk {
+    queue: Queue,
+    screen: Screen,
+    inbox: Inbox,
+    workers: Workers,
+    signals: Signals,
+    input: input::Bytes,
+    surface: String,
+    bell: bool,
+    notify: Notify,
+    in_tmux: bool,
+    left: Option<Result<Left, RunError>>,
+}
+
+impl Desk {
+    fn run(&mut self) -> Result<Left, RunError> {
+        loop {
+            self.draw()?;
+            if let Some(left) = self.left.take() {
+                return left;
+            }
+            self.wait()?;
+            self.signalled()?;
+            self.told()?;
+            self.keys(false)?;
+            let actions = self.queue.handle_timeout(now());
+            self.act(actions)?;
+            if let Some(left) = self.left.take() {
+                return left;
+            }
+        }
+    }
+
+    fn draw(&mut self) -> Result<(), RunError> {
+        let (queue, terminal) = (&mut self.queue, &mut self.screen.terminal);
+        terminal.draw(|frame| queue.draw(frame, frame.area(), now())).map_err(failed("drawing"))?;
+        // What was typed until the frame was out was typed without having seen it.
+        self.keys(false)?;
+        let actions = self.queue.on_screen(now());
+        self.act(actions)
+    }
+
+    /// Until a key, news, a signal, or the time that the queue wants to be called at.
+    fn wait(&mut self) -> Result<(), RunError> {
+        let rest = self.input.is_waiting().then_some(input::ESCAPE_WAIT);
+        let timeout = [self.queue.poll_timeout(now()), rest].into_iter().flatten().min();
+        let timeout = timeout.map(|span| Timespec {
+            tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: span.subsec_nanos().into(),
+        });
+        let stdin = io::stdin();
+        let ready = {
+            let mut fds = [
+                PollFd::new(&stdin, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.inbox.fd(), PollFlags::IN),
+            ];
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(count) => count,
+                // A signal: its flag is looked at next.
+                Err(rustix::io::Errno::INTR) => 1,
+                Err(error) => return Err(RunError::Terminal("waiting", error.into())),
+            }
+        };
+        if ready == 0 && rest.is_some() {
+            // The rest of a sequence does not come.
+            self.keys(true)?;
+        }
+        Ok(())
+    }
+
+    fn signalled(&mut self) -> Result<(), RunError> {
+        if self.signals.told_to_leave() {
+            self.left = Some(Ok(Left::BySignal));
+        }
+        if self.signals.told_to_stop() {
+            self.stop()?;
+        }
+        // A frame is drawn at the new size by itself; what is on the screen may be garbled until then.
+        if self.signals.resized() {
+            self.screen.terminal.autoresize().map_err(failed("the terminal"))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the terminal back, stops, and takes it again.
+    fn stop(&mut self) -> Result<(), RunError> {
+        self.screen.leave();
+        signals::stop_here();
+        self.queue.blind();
+        self.screen.enter().map_err(failed("the terminal"))
+    }
+
+    /// Reads what was typed, without waiting, and hands it in.
+    fn keys(&mut self, late: bool) -> Result<(), RunError> {
+        let stdin = io::stdin();
+        let mut buffer = [0; 4096];
+        loop {
+            let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            match poll(&mut fds, Some(&at_once)) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(RunError::Terminal("waiting", error.into())),
+            }
+            match rustix::io::read(&stdin, &mut buffer) {
+                // The terminal is gone.
+                Ok(0) | Err(rustix::io::Errno::IO) => {
+                    self.left = Some(Ok(Left::BySignal));
+                    return Ok(());
+                }
+                Ok(count) => self.input.push(&buffer[..count]),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(error) => return Err(RunError::Terminal("standard input", error.into())),
+            }
+        }
+        let mut keys = self.input.keys(late);
+        if !self.queue.is_typing() && input::looks_pasted(&keys) {
+            keys = vec![Key::Paste(String::new())];
+        }
+        for key in keys {
+            if key == Key::Ctrl('z') {
+                self.stop()?;
+                continue;
+            }
+            let actions = self.queue.handle_key(key, now());
+            self.act(actions)?;
+        }
+        Ok(())
+    }
+
+    /// Everything that other threads told.
+    fn told(&mut self) -> Result<(), RunError> {
+        self.inbox.hush();
+        while let Some(news) = self.inbox.next() {
+            let actions = match news {
+                News::Up { surface } => {
+                    self.surface = surface;
+                    self.queue.handle_link(Link::Up, now())
+                }
+                News::Down(why) => self.queue.handle_link(Link::Down(why), now()),
+                News::Event(event) => self.queue.handle_event(*event, now()),
+                News::Reply(reply) => self.queue.handle_reply(reply, now()),
+                News::Sessions(sessions) => {
+                    self.queue.set_sessions(sessions);
+                    Vec::new()
+                }
+                News::Fed(line) => {
+                    self.queue.say(&format!("agent: {line}"));
+                    Vec::new()
+                }
+                News::Warning(text) => {
+                    self.queue.warn(&text);
+                    Vec::new()
+                }
+                News::FeedEnded => self.leave(Ok(Left::FeedEnded)),
+                News::Ended(Ended::Stopped) => self.leave(Ok(Left::Stopped)),
+                News::Ended(Ended::For(error)) => self.leave(Err(error.into())),
+                News::Ended(Ended::Unheard) => Vec::new(),
+            };
+            self.act(actions)?;
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, how: Result<Left, RunError>) -> Vec<Action> {
+        self.left = Some(how);
+        Vec::new()
+    }
+
+    fn act(&mut self, actions: Vec<Action>) -> Result<(), RunError> {
+        for action in actions {
+            let job = match action {
+                Action::Answer(mut answer) => {
+                    answer.answer.surface = Some(self.surface.clone());
+                    Job::Answer(answer)
+                }
+                Action::Bulk(mut answers) => {
+                    for answer in &mut answers {
+                        answer.answer.surface = Some(self.surface.clone());
+                    }
+                    Job::Bulk(answers)
+                }
+                Action::Command { text, session } => Job::Command { text, session },
+                Action::TakeBack { id } => Job::TakeBack { id },
+                Action::Report(report) => Job::Report { surface: self.surface.clone(), report },
+                Action::Look { id } => Job::Look { id },
+                Action::ReadSessions => Job::ReadSessions,
+                Action::JumpToPane { pane } => Job::JumpToPane { pane },
+                Action::Alert(text) => {
+                    let text = notify::alert(&text, self.bell, self.notify, self.in_tmux);
+                    self.screen.write(&text).map_err(failed("the terminal"))?;
+                    continue;
+                }
+                Action::Title(text) => {
+                    self.screen.write(&notify::title(&text)).map_err(failed("the terminal"))?;
+                    continue;
+                }
+                Action::Redraw => {
+                    self.screen.terminal.clear().map_err(failed("the terminal"))?;
+                    continue;
+                }
+                Action::Quit => {
+                    self.left = Some(Ok(Left::ByPerson { waiting: self.queue.waiting() }));
+                    continue;
+                }
+                Action::Snooze { .. } | Action::TakeKeys | Action::GiveKeys(_) => continue,
+            };
+            self.workers.give(job);
+        }
+        Ok(())
+    }
+}
