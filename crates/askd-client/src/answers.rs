@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use askd_wire::{
-    Answer, AnswerReport, Ask, BulkAnswer, Health, LogEntry, RegisterSurface, Registered, SessionView,
-    SurfaceReport, WithdrawAsk,
+    Answer, AnswerReport, Ask, BulkAnswer, Health, LogEntry, PermissionsCommand, PermissionsText,
+    PermissionsView, RegisterSurface, Registered, SessionView, SurfaceReport, WithdrawAsk,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -82,6 +82,21 @@ impl Answers {
 
     pub fn health(&mut self) -> Result<Health, CallError> {
         self.get("/healthz")
+    }
+
+    /// What happens without a person, for asks made now. `session`: `<agent>/<id>`; none: every session.
+    pub fn permissions(&mut self, session: Option<&str>) -> Result<PermissionsView, CallError> {
+        match session {
+            Some(session) => self.get(&format!("/v1/permissions?session={}", escape(session))),
+            None => self.get("/v1/permissions"),
+        }
+    }
+
+    /// A `/permissions …` or `/skip-permissions …` line as a person typed it; gives the reply, safe lines.
+    pub fn permissions_command(&mut self, text: &str, session: Option<&str>) -> Result<String, CallError> {
+        let body = PermissionsCommand { text: text.to_owned(), session: session.map(str::to_owned) };
+        let reply: PermissionsText = self.post("/v1/permissions/command", &body)?;
+        Ok(reply.text)
     }
 
     /// Registers a surface; it is attached while its [`Answers::events`] stream is open.

@@ -26,7 +26,7 @@ pub(crate) fn parse(text: &str, skip_is_on: bool) -> Result<Line, String> {
             let value = match *value {
                 "allow" => Decision::Allow,
                 "deny" => Decision::Deny,
-                other => return Err(format!("default {other:?} is neither allow nor deny\n{USAGE}")),
+                other => return Err(format!("default {other:?} is neither allow nor deny; {USAGE}")),
             };
             set(match safety(rest)? {
                 true => Overrides { safety_default: Some(value), ..Overrides::default() },
@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str, skip_is_on: bool) -> Result<Line, String> {
             let seconds = value.parse::<u64>().ok().filter(|s| (1..=LONGEST).contains(s));
             let Some(seconds) = seconds else {
                 return Err(format!(
-                    "timeout {value:?} is not a number of seconds from 1 to {LONGEST}\n{USAGE}"
+                    "timeout {value:?} is not a number of seconds from 1 to {LONGEST}; {USAGE}"
                 ));
             };
             let ms = Some(seconds * 1000);

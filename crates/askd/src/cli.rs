@@ -57,6 +57,8 @@ pub(crate) enum Command {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
+    /// What happens without a person: show it, or change it for asks made afterwards; never written to the config
+    Permissions(PermissionsArgs),
     /// What happened, oldest first
     Log {
         /// Only this session
@@ -166,18 +168,22 @@ pub(crate) struct AskArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AllowArgs {
     /// Handles or ids
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present = "all_background", conflicts_with = "all_background", value_name = "ID")]
     pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) bulk: BulkArgs,
     /// One of the options that `askd show` lists, instead of a plain yes
-    #[arg(long, value_name = "OPTION")]
+    #[arg(long, value_name = "OPTION", conflicts_with = "all_background")]
     pub(crate) option: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DenyArgs {
     /// Handles or ids
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present = "all_background", conflicts_with = "all_background", value_name = "ID")]
     pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) bulk: BulkArgs,
     /// Your words, told to the agent
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) message: Option<String>,
@@ -185,8 +191,75 @@ pub(crate) struct DenyArgs {
     #[arg(long)]
     pub(crate) stop: bool,
     /// One of the options that `askd show` lists, instead of a plain no
-    #[arg(long, value_name = "OPTION")]
+    #[arg(long, value_name = "OPTION", conflicts_with = "all_background")]
     pub(crate) option: Option<String>,
+}
+
+/// Many at once.
+#[derive(Debug, Args)]
+pub(crate) struct BulkArgs {
+    /// Every background ask that is open now: lists them and asks back
+    #[arg(long)]
+    pub(crate) all_background: bool,
+    /// Do not ask back
+    #[arg(long, requires = "all_background")]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Holds for asks made afterwards: of one session's whole tree and until it ends (--session), else of every session and
+until the daemon stops. Tool asks and safety asks have settings of their own; changing one never changes the other.")]
+pub(crate) struct PermissionsArgs {
+    #[command(subcommand)]
+    pub(crate) change: Option<PermissionsChange>,
+    /// One session, as `askd sessions` prints it: AGENT/SESSION, or SESSION alone where no other agent has it
+    #[arg(long, global = true, value_name = "S")]
+    pub(crate) session: Option<String>,
+    /// Print JSON: what is in force
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsChange {
+    /// The timed answer of background asks; with `safety`: of background safety asks
+    Default {
+        #[arg(value_enum)]
+        answer: TimedAnswer,
+        #[arg(value_enum)]
+        of: Option<Safety>,
+    },
+    /// Seconds until the timed answer; with `safety`: of background safety asks
+    Timeout {
+        #[arg(value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+        secs: u64,
+        #[arg(value_enum)]
+        of: Option<Safety>,
+    },
+    /// Allow every tool ask without asking anybody, and never a safety ask
+    Skip {
+        #[arg(value_enum)]
+        state: Switch,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimedAnswer {
+    Allow,
+    Deny,
+}
+
+/// The word that says whose setting it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Safety {
+    Safety,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Debug, Args)]
@@ -260,7 +333,7 @@ mod tests {
     #[test]
     fn help_names_only_what_is_built() {
         let help = Cli::command().render_long_help().to_string();
-        for word in ["permissions", "mcp", "acp", "spool", "web", "run-watch"] {
+        for word in ["mcp", "acp", "spool", "web", "run-watch"] {
             assert!(!help.contains(&format!("\n  {word} ")), "{word} is in the help: {help}");
         }
     }

@@ -7,6 +7,7 @@
 mod claude;
 mod cli;
 mod cmd;
+mod confirm;
 mod context;
 mod diff;
 mod failure;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 use askd_wire::Decision;
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{BulkArgs, Cli, Command};
 use crate::cmd::answer::Said;
 use crate::context::Desk;
 use crate::failure::{Done, status};
@@ -74,6 +75,14 @@ fn hook(args: Vec<OsString>) -> ExitCode {
     }
 }
 
+fn answer(desk: &Desk, bulk: &BulkArgs, ids: &[String], said: &Said) -> Done {
+    if bulk.all_background {
+        cmd::bulk::all_background(desk, said, bulk.yes)
+    } else {
+        cmd::answer::answer(desk, ids, said)
+    }
+}
+
 fn run(cli: Cli) -> Done {
     let Some(command) = cli.command else { return line::run(&Desk::new()?, line::Scene::person()) };
     if let Command::Hook { .. } = command {
@@ -89,7 +98,7 @@ fn run(cli: Cli) -> Done {
         Command::Sessions { json } => cmd::list::sessions(&desk, json),
         Command::Allow(args) => {
             let said = Said { decision: Decision::Allow, option: args.option, message: None, stop: false };
-            cmd::answer::answer(&desk, &args.ids, &said)
+            answer(&desk, &args.bulk, &args.ids, &said)
         }
         Command::Deny(args) => {
             let said = Said {
@@ -98,9 +107,10 @@ fn run(cli: Cli) -> Done {
                 message: args.message,
                 stop: args.stop,
             };
-            cmd::answer::answer(&desk, &args.ids, &said)
+            answer(&desk, &args.bulk, &args.ids, &said)
         }
         Command::Withdraw { ids } => cmd::answer::withdraw(&desk, &ids),
+        Command::Permissions(args) => cmd::permissions::permissions(&desk, &args),
         Command::Log { session, since, json } => {
             cmd::log::log(&desk, since.as_deref(), session.as_deref(), json)
         }

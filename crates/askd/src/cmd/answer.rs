@@ -10,7 +10,7 @@ use crate::target;
 use crate::view::{self, Clock};
 
 /// How answers of the command line are named in outcomes.
-const SURFACE: &str = "the command line";
+pub(crate) const SURFACE: &str = "the command line";
 
 /// What a person said about one or several asks.
 #[derive(Debug, Clone)]
@@ -117,7 +117,7 @@ fn check_option(ask: &Shown, said: &Said) -> Result<(), Failure> {
 }
 
 /// Why this call settled nothing, in the words of who did.
-fn refused(handle: &str, error: askd_client::CallError, clock: &Clock) -> Failure {
+pub(crate) fn refused(handle: &str, error: askd_client::CallError, clock: &Clock) -> Failure {
     let handle = safe(handle);
     let Some(problem) = error.problem() else { return Failure::from(error).while_doing(handle) };
     let ask = problem.ask.as_deref();
@@ -166,7 +166,7 @@ fn each(ids: &[String], mut act: impl FnMut(&str) -> Result<String, Failure>) ->
 
 /// The status that matters more. An id that nobody knows is worse than one that was settled before; not being
 /// permitted, or having no daemon, is worse than both.
-fn worse(one: u8, other: u8) -> u8 {
+pub(crate) fn worse(one: u8, other: u8) -> u8 {
     const ORDER: [u8; 6] = [
         status::OK,
         status::ALREADY,

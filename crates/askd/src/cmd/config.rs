@@ -1,12 +1,11 @@
 //! `askd config`: what the settings are, whether they are right, and letting a loosened one into force.
 
-use std::io::{self, BufRead, IsTerminal, Write};
-
 use askd_client::{Answers, daemon};
 use askd_config::{Config, Layers};
 use askd_wire::{Health, Loosening};
 
 use crate::cli::ConfigAction;
+use crate::confirm;
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
 use crate::out::{self, safe};
@@ -26,6 +25,11 @@ pub(crate) fn command(desk: &Desk, action: Option<ConfigAction>) -> Done {
 pub(crate) fn load(desk: &Desk) -> Result<Config, Vec<String>> {
     let layers = Layers::new().file(desk.places.config_file()).env(std::env::vars_os());
     layers.load().map_err(|errors| errors.errors().iter().map(ToString::to_string).collect())
+}
+
+/// Whether the bell rings for a new ask; a config that cannot be read takes no bell away.
+pub(crate) fn bell(desk: &Desk) -> bool {
+    load(desk).map_or(true, |config| config.settings().notify.bell)
 }
 
 fn check(desk: &Desk) -> Done {
@@ -124,15 +128,10 @@ fn meaning(key: &str) -> String {
 
 /// A person's own yes; a blank line is none.
 fn confirm(what: &str) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() {
+    if !confirm::is_attended() {
         return Err(Failure::wrong_use(format!(
             "waits: {what}. Nobody is at this terminal to say yes; name the key, or add --yes"
         )));
     }
-    out::print(&format!("{what}\naccept it? (yes/no) "))?;
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line);
-    read.map_err(|error| Failure::unavailable(format!("standard input: {error}")))?;
-    let _ = io::stdout().flush();
-    Ok(matches!(line.trim(), "y" | "yes"))
+    confirm::confirmed(&format!("{what}\naccept it? (yes/no) "))
 }

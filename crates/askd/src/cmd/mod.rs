@@ -2,12 +2,14 @@
 
 pub(crate) mod answer;
 pub(crate) mod ask;
+pub(crate) mod bulk;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod list;
 pub(crate) mod log;
+pub(crate) mod permissions;
 pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod run_watch;

@@ -114,6 +114,11 @@ pub(super) enum Typed {
         stop: bool,
         message: Option<String>,
     },
+    /// A policy line as it was typed, and the session that it is for.
+    Policy {
+        text: String,
+        session: Option<String>,
+    },
     /// Why it is none of these.
     Wrong(&'static str),
 }
@@ -132,6 +137,7 @@ impl Typed {
             "show" => Self::Wrong("name the ask: show k7f"),
             "allow" => allow(rest_words()),
             "deny" => deny(rest),
+            "/permissions" | "/skip-permissions" => policy(line),
             _ => Self::Wrong("not understood; nothing was answered"),
         }
     }
@@ -159,6 +165,24 @@ fn allow(words: Vec<String>) -> Typed {
         }
     }
     if ids.is_empty() { Typed::Wrong("name the ask: allow k7f") } else { Typed::Allow { ids, option } }
+}
+
+/// The words are the daemon's to read; only the session is taken out of them.
+fn policy(line: &str) -> Typed {
+    let mut session = None;
+    let mut rest = Vec::new();
+    let mut words = line.split_whitespace();
+    while let Some(word) = words.next() {
+        match (word, word.strip_prefix("--session=")) {
+            ("--session", _) => match words.next() {
+                Some(id) => session = Some(id.to_owned()),
+                None => return Typed::Wrong("--session needs a session; `askd sessions` lists them"),
+            },
+            (_, Some(id)) => session = Some(id.to_owned()),
+            _ => rest.push(word),
+        }
+    }
+    Typed::Policy { text: rest.join(" "), session }
 }
 
 fn deny(rest: &str) -> Typed {
@@ -237,6 +261,28 @@ mod tests {
         for wrong in
             ["y", "n", "yes", "allow", "deny", "Allow k7f", "allow -f k7f", "deny --stop", "ls x", "no k7f"]
         {
+            assert!(matches!(Typed::parse(wrong), Typed::Wrong(_)), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn t7_policy_lines_go_to_the_daemon_as_they_were_typed() {
+        let policy = |line: &str| match Typed::parse(line) {
+            Typed::Policy { text, session } => (text, session),
+            other => panic!("{other:?}"),
+        };
+        let session = |id: &str| Some(id.to_owned());
+        assert_eq!(policy("/permissions"), ("/permissions".to_owned(), None));
+        assert_eq!(policy(" /permissions  default maybe "), ("/permissions default maybe".to_owned(), None));
+        assert_eq!(
+            policy("/skip-permissions on --session a/s"),
+            ("/skip-permissions on".to_owned(), session("a/s"))
+        );
+        assert_eq!(
+            policy("/permissions --session=s timeout 9"),
+            ("/permissions timeout 9".to_owned(), session("s"))
+        );
+        for wrong in ["/permissions --session", "/permission", "permissions", "/", "/skip"] {
             assert!(matches!(Typed::parse(wrong), Typed::Wrong(_)), "{wrong}");
         }
     }

@@ -17,6 +17,7 @@ use askd_wire::{Ask, AskState, Decision, Scope, StreamEvent, SurfaceReport};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cmd::answer::{Said, give};
+use crate::cmd::{config, permissions};
 use crate::context::{Desk, who};
 use crate::failure::{Done, Failure, status};
 use crate::out;
@@ -34,13 +35,15 @@ deny k7f not this folder   deny it and tell the agent why
 deny k7f --stop enough     deny it and stop the agent's turn
 show k7f                   the whole ask again
 ls                         the open asks
+/permissions               what happens without a person; also: default allow|deny, timeout SECS, with safety
+/skip-permissions on|off   allow every tool ask without asking, and never a safety ask
 quit                       leave; asks stay open
 ";
 
 /// What this surface is for.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// Asks of this session only, of the agent named.
+    /// Asks below this root session only, of the agent named.
     pub(crate) only: Option<(String, String)>,
     /// Lines of an agent that runs beside it; when they end, so does the surface.
     pub(crate) feed: Option<ChildStdout>,
@@ -64,17 +67,19 @@ impl Scene {
     fn shows(&self, ask: &Ask) -> bool {
         self.only
             .as_ref()
-            .is_none_or(|(agent, session)| ask.lineage.agent == *agent && ask.lineage.session == *session)
+            .is_none_or(|(agent, session)| ask.lineage.agent == *agent && ask.lineage.root == *session)
     }
 }
 
 pub(crate) fn run(desk: &Desk, scene: Scene) -> Done {
     let mut answers = desk.open()?;
-    let screen = Screen::new(who(&mut answers));
+    // What the settings do that a person should know before the first ask.
+    let warnings = answers.health()?.notices;
+    let screen = Screen::new(who(&mut answers), config::bell(desk));
     // The stream takes the connection; answers and reports go over another one.
     let link = Link::open(answers, "the terminal", scene.scope())?;
     let input = Input::default();
-    Surface { desk, scene, screen, link, input, told_lost: false, fed: Vec::new() }.run()
+    Surface { desk, scene, screen, link, input, warnings, told_lost: false, fed: Vec::new() }.run()
 }
 
 struct Surface<'a> {
@@ -83,6 +88,7 @@ struct Surface<'a> {
     screen: Screen,
     link: Link,
     input: Input,
+    warnings: Vec<String>,
     told_lost: bool,
     fed: Vec<u8>,
 }
@@ -98,6 +104,9 @@ impl Surface<'_> {
     fn run(mut self) -> Done {
         if let Some(greeting) = self.scene.greeting.take() {
             out::print_line(&greeting)?;
+        }
+        for warning in std::mem::take(&mut self.warnings) {
+            self.screen.warn(&warning)?;
         }
         loop {
             if self.events()? == Flow::Leave || self.lines()? == Flow::Leave {
@@ -268,6 +277,7 @@ impl Surface<'_> {
                 return Ok(Flow::Leave);
             }
             Typed::List => self.list()?,
+            Typed::Policy { text, session } => self.policy(&text, session.as_deref())?,
             Typed::Show(ids) => {
                 for id in ids {
                     self.show(&id)?;
@@ -294,6 +304,19 @@ impl Surface<'_> {
                 self.screen.list(&asks)
             }
             Err(failure) => out::print_line(&failure.text),
+        }
+    }
+
+    /// For the session that was named, for that of an agent that runs beside, else for every one.
+    fn policy(&mut self, text: &str, session: Option<&str>) -> Result<(), Failure> {
+        let beside = self.scene.only.as_ref().map(|(agent, root)| format!("{agent}/{root}"));
+        let reply = self.desk.answers().and_then(|mut answers| {
+            let session = session.map(|typed| permissions::session(&mut answers, typed)).transpose()?;
+            Ok(answers.permissions_command(text, session.or(beside).as_deref())?)
+        });
+        match reply {
+            Ok(reply) => out::print_line(&reply),
+            Err(failure) => out::print_line(&format!("{}; nothing was changed", failure.text)),
         }
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Drawn {
     told: bool,
     delivery: Delivery,
     handed_back: bool,
+    /// A foreground ask gets one when a remote surface has shown it, if a silence there means something.
+    deadline: Option<String>,
 }
 
 /// The printed side of the surface.
@@ -36,14 +38,15 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(who: Who) -> Self {
+    /// `bell`: rings for a new ask, where a terminal can.
+    pub(super) fn new(who: Who, bell: bool) -> Self {
         Self {
             drawn: 0,
             known: HashMap::new(),
             handles: BTreeMap::new(),
             who,
             style: Style::of_stdout(),
-            bell: io::stdout().is_terminal(),
+            bell: bell && io::stdout().is_terminal(),
         }
     }
 
@@ -108,6 +111,7 @@ impl Screen {
             told: ask.state == AskState::Settled,
             delivery: ask.delivery,
             handed_back: ask.requester.link == "handed_back",
+            deadline: ask.deadline.clone(),
         };
         self.known.insert(ask.id.clone(), drawn);
     }
@@ -119,6 +123,10 @@ impl Screen {
         if ask.requester.link == "handed_back" && !drawn.handed_back && ask.state == AskState::Open {
             drawn.handed_back = true;
             lines.extend(outcome::elsewhere(ask, &Clock::system()));
+        }
+        if ask.deadline != drawn.deadline {
+            drawn.deadline.clone_from(&ask.deadline);
+            lines.extend(view::timed(ask, &Clock::system()));
         }
         if ask.state == AskState::Settled && !drawn.told {
             drawn.told = true;
@@ -146,6 +154,14 @@ impl Screen {
 
     pub(super) fn list(&self, asks: &[Ask]) -> Result<(), Failure> {
         out::print(&view::asks(asks, &self.who, &Clock::system(), out::width(), self.style))
+    }
+
+    /// What a person should know of the settings.
+    pub(super) fn warn(&self, text: &str) -> Result<(), Failure> {
+        for line in text.lines() {
+            out::print_line(&self.style.warn(&format!("warning: {}", one_line(line))))?;
+        }
+        Ok(())
     }
 
     /// Something that is not about one ask.

@@ -71,7 +71,7 @@ pub(crate) fn sessions(views: &[SessionView], who: &Who, clock: &Clock, style: S
             Some(ended) => parts.push(format!("ended {}", clock.ago(ended))),
             None => parts.push(format!("since {}", clock.local(&view.started_at))),
         }
-        parts.push(style.dim(&safe(&view.session)));
+        parts.push(style.dim(&format!("{}/{}", safe(&view.agent), safe(&view.session))));
         out.push_str(&format!("{}\n", parts.join(" · ")));
         for child in &view.subagents {
             out.push_str(&format!("  subagent {}\n", subagent(child)));

@@ -205,7 +205,11 @@ fn c1_a_caller_that_dies_detaches_and_decides_nothing() {
     let mut shell = std::process::Command::new("/bin/sh");
     let askd = env!("CARGO_BIN_EXE_askd");
     shell.args(["-c", &format!("'{askd}' ask --tool T --input '{{\"command\":\"ls\"}}'; echo $?")]);
-    shell.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", world.home()).env("ASKD_DIR", world.askd_dir());
+    shell
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", world.home())
+        .env("ASKD_DIR", world.askd_dir());
     let mut caller = shell.current_dir(world.home()).spawn().unwrap();
     let id = world.open("ls")["id"].as_str().unwrap().to_owned();
     caller.kill().unwrap();
