@@ -1,8 +1,11 @@
 //! From the core's state to the shape that surfaces and scripts see.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use askd_core::ask::{AtDeadline, Attendance, Class};
 use askd_core::state::{AskState, Late, Link};
-use askd_core::{Decision, Delivery, Now, Outcome, OutcomeKind, SessionKey, Stamp, Verdict, ask};
+use askd_core::{AskId, Decision, Delivery, Now, Outcome, OutcomeKind, SessionKey, Stamp, Verdict, ask};
 use askd_wire as wire;
 use serde_json::value::RawValue;
 
@@ -35,7 +38,7 @@ impl Shot {
                 Attendance::Background => wire::Attendance::Background,
             },
             action: action(&ask.action),
-            display: display(&ask.action),
+            display: display(ask),
             lineage: lineage(state, root),
             options: ask.options.iter().map(choice).collect(),
             asked_at: rfc3339(ask.asked_at.wall_ms),
@@ -84,7 +87,28 @@ fn action(action: &ask::Action) -> wire::Action {
     }
 }
 
-fn display(action: &ask::Action) -> Vec<wire::DisplayField> {
+/// Displays that were made, so that an ask that is seen by many is parsed once.
+static DISPLAYS: Mutex<BTreeMap<AskId, Vec<wire::DisplayField>>> = Mutex::new(BTreeMap::new());
+/// Most displays that are kept, and the largest input of one.
+const MOST_DISPLAYS: usize = 1024;
+const LARGEST_KEPT: usize = 16 * 1024;
+
+fn display(ask: &ask::Ask) -> Vec<wire::DisplayField> {
+    let keep = ask.action.input.as_ref().is_none_or(|input| input.len() <= LARGEST_KEPT);
+    if keep && let Some(known) = DISPLAYS.lock().ok().and_then(|kept| kept.get(&ask.id).cloned()) {
+        return known;
+    }
+    let made = make_display(&ask.action);
+    if keep && let Ok(mut kept) = DISPLAYS.lock() {
+        if kept.len() >= MOST_DISPLAYS {
+            kept.pop_first();
+        }
+        kept.insert(ask.id, made.clone());
+    }
+    made
+}
+
+fn make_display(action: &ask::Action) -> Vec<wire::DisplayField> {
     askd_text::display(&text_action(action))
         .into_iter()
         .map(|f| wire::DisplayField {

@@ -1,10 +1,13 @@
 //! Bringing streams from the journal into the working state.
 
 use askd_core::id::StreamId;
-use askd_core::{AskId, Handle, Now};
+use askd_core::{AskId, Handle, Now, SessionKey};
 use askd_journal::{HeadState, Journal, JournalError};
 
 use crate::writer::Writer;
+
+/// Longest chain of sessions that is followed upwards.
+const MOST_ABOVE: usize = 64;
 
 impl<J: Journal> Writer<J> {
     /// Loads everything that is not closed.
@@ -15,6 +18,26 @@ impl<J: Journal> Writer<J> {
             heads.into_iter().partition(|(stream, ..)| matches!(stream, StreamId::Session(_)));
         for (stream, _, head) in sessions.into_iter().chain(rest) {
             self.load(&stream, head.state == HeadState::Closed, now)?;
+        }
+        // The way up to a root may lead through sessions that ended.
+        let parents: Vec<_> = self.state.sessions().filter_map(|s| s.info.parent.clone()).collect();
+        parents.iter().try_for_each(|parent| self.recall_line(parent, now))
+    }
+
+    /// Brings a session and those above it into memory, as far as the journal knows them.
+    pub(crate) fn recall_line(&mut self, key: &SessionKey, now: Now) -> Result<(), JournalError> {
+        let mut at = key.clone();
+        // Bounded, so that a loop in what agents tell ends.
+        for _ in 0..MOST_ABOVE {
+            if self.state.session(&at).is_none() {
+                let stream = StreamId::Session(at.clone());
+                let Some((_, head)) = self.journal.head(&stream)? else { return Ok(()) };
+                self.load(&stream, head.state == HeadState::Closed, now)?;
+            }
+            match self.state.session(&at).and_then(|s| s.info.parent.clone()) {
+                Some(parent) => at = parent,
+                None => return Ok(()),
+            }
         }
         Ok(())
     }

@@ -215,6 +215,25 @@ impl<J: Journal> Writer<J> {
                 Err(error) => return Err(Refusal::NotRecorded(error.to_string())),
             }
         }
+        let line = match command {
+            Command::Raise(raise) => Some((&raise.session, &raise.parent)),
+            Command::Observe(seen) => Some((&seen.session, &seen.parent)),
+            _ => None,
+        };
+        if let Some((session, parent)) = line {
+            let recalled = [Some(session), parent.as_ref()]
+                .into_iter()
+                .flatten()
+                .try_for_each(|key| self.recall_line(key, now));
+            if let Err(error) = recalled {
+                return Err(Refusal::NotRecorded(error.to_string()));
+            }
+        }
+        if let Command::Raise(raise) = command
+            && let Err(error) = self.avoid_taken_handles(raise.id)
+        {
+            return Err(Refusal::NotRecorded(error.to_string()));
+        }
         let handled = self.state.handle(command, now);
         for change in handled.changes {
             if let Change::Record(Record { stream: StreamId::Ask(id), .. }) = &change {
@@ -227,6 +246,19 @@ impl<J: Journal> Writer<J> {
             }
         }
         handled.reply
+    }
+
+    /// Handles of asks that left memory are the journal's to know. Looking first spares the conflict, with which the
+    /// whole batch would be handled again.
+    fn avoid_taken_handles(&mut self, id: AskId) -> Result<(), JournalError> {
+        for _ in 0..ATTEMPTS {
+            let handle = self.state.next_handle(id);
+            match self.journal.holder(&format!("handle/{handle}"))? {
+                Some(holder) if holder != StreamId::Ask(id) => self.state.handle_is_taken(handle),
+                _ => break,
+            }
+        }
+        Ok(())
     }
 
     /// One append per stream, in the order of each stream's first record, with heads and claims as they are after all

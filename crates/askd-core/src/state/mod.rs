@@ -365,6 +365,11 @@ impl State {
         self.settings.remotes > 0 || self.surfaces.values().any(|s| s.scope.covers(root))
     }
 
+    /// The handle that a new ask would get, as far as memory knows.
+    pub fn next_handle(&self, id: AskId) -> Handle {
+        crate::handle::choose(id, |h| self.handles.contains_key(h) || self.handles_elsewhere.contains(h))
+    }
+
     /// The journal holds this handle for an ask that is not in memory.
     pub fn handle_is_taken(&mut self, handle: Handle) {
         self.handles_elsewhere.insert(handle);

@@ -60,9 +60,7 @@ impl State {
         let policy = Self::resolve_policy(&settings, raise, attendance, &options);
         let ask = Ask {
             id: raise.id,
-            handle: crate::handle::choose(raise.id, |h| {
-                self.handles.contains_key(h) || self.handles_elsewhere.contains(h)
-            }),
+            handle: self.next_handle(raise.id),
             key: raise.key.clone(),
             digest,
             action: raise.action.clone(),
