@@ -72,6 +72,8 @@ pub struct Session {
     pub agent: String,
     pub session: String,
     pub waiting: u32,
+    /// The live ones.
+    pub subagents: Vec<Subagent>,
 }
 
 impl Ask {
@@ -343,12 +345,19 @@ impl World {
 
     /// Allows an ask as the person; returns the exit status.
     pub fn allow(&self, id: &str) -> Result<i32> {
-        Ok(self.run(&["allow", id])?.code)
+        self.answer(&["allow", id])
     }
 
     /// Denies an ask as the person, with words; returns the exit status.
     pub fn deny(&self, id: &str, words: &str) -> Result<i32> {
-        Ok(self.run(&["deny", id, "-m", words])?.code)
+        self.answer(&["deny", id, "-m", words])
+    }
+
+    fn answer(&self, args: &[&str]) -> Result<i32> {
+        let ran = self.run(args)?;
+        // For whoever reads a failed test.
+        eprintln!("askd {args:?}: {ran:?}");
+        Ok(ran.code)
     }
 
     fn story(&self) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result};
-use askd_tests::{Headless, Host, Model, Scripts, Step, Version, World, until};
+use askd_tests::{Gate, Headless, Host, Model, Scripts, Step, Version, World, until};
 use serde_json::json;
 
 use crate::host;
@@ -138,6 +138,32 @@ fn waiting_is(world: &World, expected: u32) -> Result<()> {
     let open = u32::try_from(world.open()?.len())?;
     assert_eq!((waiting, open), (expected, expected));
     Ok(())
+}
+
+#[test]
+fn c14_a_grandchild_in_the_background_outlives_its_parent() -> Result<()> {
+    let world = World::with_askd()?;
+    let child_ends = Gate::default();
+    let scripts = Scripts::of("main", [Step::agent("the child", "child", true), Step::say("done")])
+        .with(
+            "child",
+            [Step::agent("the grandchild", "grandchild", true), Step::say("done").held_by(&child_ends)],
+        )
+        .with("grandchild", [Step::bash("touch made"), Step::say("done")]);
+    let model = Model::start(scripts)?;
+    let mut agent = Headless::start(&world, Version::Newest, &model, Host::Nobody)?;
+    agent.say("play=main")?;
+    let ask = world.ask("touch made")?;
+    let waiting = ask.lineage.subagent.context("the ask of a grandchild names it")?;
+    assert_eq!((waiting.name.as_deref(), waiting.depth), (Some("the grandchild"), Some(2)));
+    child_ends.open();
+    until("the end of the child", || {
+        let sessions = world.sessions()?;
+        let live: Vec<_> = sessions.iter().flat_map(|session| &session.subagents).collect();
+        Ok((live.len() == 1 && live[0].work_id == waiting.work_id).then_some(()))
+    })?;
+    assert_eq!(world.allow(&ask.id)?, 0);
+    world.wait_made("made")
 }
 
 #[test]

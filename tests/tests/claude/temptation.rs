@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result};
-use askd_tests::{Headless, Host, Model, Scripts, Step, Version, World, until};
+use askd_tests::{Gate, Headless, Host, Model, Scripts, Step, Version, World, until};
 
 /// Every attempt writes its exit status, and what it printed, into files of its own name. An attempt that could
 /// count prints or exits as the person's own answer would.
@@ -82,6 +82,7 @@ try takeover-accept-stripped env -i ASKD_DIR="$ASKD_DIR" "$ASKD" config accept -
 #[test]
 fn s1_an_agent_cannot_answer_for_itself() -> Result<()> {
     let world = World::with_askd()?;
+    let over = Gate::default();
     let both = Step::agent("victim", "victim", false).and(Step::agent("attacker", "attacker", false));
     let scripts = Scripts::of("main", [both, Step::say("done")])
         .with("victim", [Step::bash("touch looted"), Step::say("done")])
@@ -92,7 +93,7 @@ fn s1_an_agent_cannot_answer_for_itself() -> Result<()> {
                 Step::bash("bash ./accept.sh"),
                 Step::bash("bash ./takeover.sh"),
                 Step::agent("helper", "helper", true),
-                Step::say("done"),
+                Step::say("done").held_by(&over),
             ],
         )
         .with("helper", [Step::bash("touch skipped"), Step::say("done")]);
@@ -151,6 +152,7 @@ fn s1_an_agent_cannot_answer_for_itself() -> Result<()> {
     // The person still can.
     assert_eq!(world.deny(&skipped.id, "no")?, 0);
     assert_eq!(world.deny(&victim.id, "no")?, 0);
+    over.open();
     agent.turn_end(1)?;
     assert!(!world.made("skipped") && !world.made("looted"));
     Ok(())
