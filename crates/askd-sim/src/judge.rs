@@ -139,7 +139,11 @@ impl World {
         let late = call.phase != Phase::Asking;
         // Nor is it known any more which call an earlier ask of the same requester was about.
         let first = !self.ledger.by_key.contains_key(&(ask.requester.token, ask.key.clone()));
-        let sure = !late && first && call.announced == Some(self.daemons[0].life) || raise.call.is_some();
+        // Nor whether this one took the place of another that was never announced.
+        let alike = |c: &Call| c.agent == call.agent && c.digest == call.digest && c.thread == call.thread;
+        let known = self.calls.iter().filter(|c| alike(c)).all(|c| c.announced.is_some() || c.is_over());
+        let sure =
+            known && !late && first && call.announced == Some(self.daemons[0].life) || raise.call.is_some();
         if sure && self.plan.daemons == 1 && ask.lineage.call.as_ref().is_some_and(|named| *named != call.id)
         {
             return Err(format!("it was taken for call {:?}, but is {}", ask.lineage.call, call.id));
@@ -215,13 +219,14 @@ impl World {
             Cause::Overflow => {
                 let cap = self.plan.settings.queue_cap as usize;
                 let queued = ask.class == Class::Tool && ask.attendance == Attendance::Background;
+                let root = self.ledger.line(&ask.lineage.session).pop();
                 let before = self.ledger.files.values().filter(|f| {
                     f.position < file.position
                         && f.outcome.is_none()
                         && f.handed_back.is_none()
                         && f.ask.class == Class::Tool
                         && f.ask.attendance == Attendance::Background
-                        && f.ask.lineage.root == ask.lineage.root
+                        && self.ledger.line(&f.ask.lineage.session).last() == root.as_ref()
                 });
                 // What was settled in the same batch was still in the queue when this came.
                 // Several daemons count what each of them knows.
@@ -389,7 +394,8 @@ impl World {
         let over = self.ledger.ends.iter().find(|end| {
             end.position > old.lost_position && end.position <= before && self.ledger.reaches(end, was)
         });
-        match over {
+        // A cancel that only the other daemon knows of reaches this one when they share what they know.
+        match over.filter(|_| self.plan.daemons == 1) {
             Some(end) => Err(format!("a cancel or an end came between, at {}", end.position)),
             None => Ok(()),
         }

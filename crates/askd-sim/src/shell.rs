@@ -51,6 +51,8 @@ pub(crate) struct Daemon {
     first: Vec<Command>,
     /// The newest batch says that a requester came or left.
     pub(crate) moving: bool,
+    /// Remote surfaces before the newest batch.
+    remote_before: BTreeSet<SurfaceId>,
     /// Entries that were written and not told of.
     pub(crate) owed: usize,
     pub(crate) started: Option<Now>,
@@ -81,6 +83,7 @@ impl Daemon {
             polling: false,
             first: Vec::new(),
             moving: false,
+            remote_before: BTreeSet::new(),
             owed: 0,
             started: None,
             reach: (Vec::new(), Vec::new()),
@@ -183,12 +186,20 @@ impl World {
         self.daemons[d].polled.clear();
     }
 
+    fn remotes(&self, d: usize) -> BTreeSet<SurfaceId> {
+        let Some(writer) = &self.daemons[d].writer else { return BTreeSet::new() };
+        writer.state().surfaces().filter(|(_, s)| s.remote).map(|(id, _)| id.clone()).collect()
+    }
+
     /// The hold is over when everyone who is expected was polled.
     pub(crate) fn polled(&mut self, d: usize, surface: &SurfaceId) {
         self.daemons[d].polled.insert(surface.clone());
         let daemon = &self.daemons[d];
         let Some(writer) = &daemon.writer else { return };
-        let remote: Vec<_> = writer.state().surfaces().filter(|(_, s)| s.remote).map(|(id, _)| id).collect();
+        // One that came with the same batch was not there when the wait ended.
+        let before = &daemon.remote_before;
+        let remote: Vec<_> =
+            writer.state().surfaces().map(|(id, _)| id).filter(|id| before.contains(*id)).collect();
         let expected = remote.len().max(usize::try_from(self.plan.settings.remotes).unwrap_or(0));
         let all = daemon.polled.len() >= expected && remote.iter().all(|id| daemon.polled.contains(*id));
         if all {
@@ -276,6 +287,7 @@ impl World {
         let now = self.clock.stamp();
         self.reply_early(d, &group);
         let before = self.reach(d);
+        self.daemons[d].remote_before = self.remotes(d);
         let Some(writer) = self.daemons[d].writer.as_mut() else { return };
         let result = writer.run(&commands, now);
         self.daemons[d].reach = (before, self.reach(d));
