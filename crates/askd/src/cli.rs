@@ -6,8 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The permission-ask daemon for coding agents.
 ///
-/// Without a command: starts the daemon if none runs, prints asks as they come, and takes answers by line
-/// (`allow k7f`, `deny k7f not this folder`).
+/// Without a command: starts the daemon if none runs and opens the queue of asks (y allows, n denies, ? tells the keys).
+/// Where no terminal is, or with --plain: prints asks as they come and takes answers by line (`allow k7f`,
+/// `deny k7f not this folder`).
 #[derive(Debug, Parser)]
 #[command(name = "askd", version = askd_wire::VERSION, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -87,7 +88,7 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
-    /// A scripted agent that asks before it writes two files, to try askd without any agent
+    /// A scripted agent whose asks behave like real ones, to try askd without any agent
     Demo(DemoArgs),
     /// Check the hooks, the agent, the daemon and the settings, and say what to do
     Doctor,
@@ -281,11 +282,22 @@ pub(crate) enum SetupAgent {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
+    /// Line mode, readable by a screen reader
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Two files and nothing else; so it is where no terminal is
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) quick: bool,
+    /// All of it: subagents, a diff, hostile text, a countdown, a full queue, an agent in a loop; so it is in a terminal
+    #[arg(long)]
+    pub(crate) all: bool,
     /// The scripted agent itself, in this directory
     #[arg(long, hide = true, value_name = "DIR", requires = "session")]
     pub(crate) as_agent: Option<std::path::PathBuf>,
     #[arg(long, hide = true)]
     pub(crate) session: Option<String>,
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) queue_cap: u32,
 }
 
 #[derive(Debug, Subcommand)]

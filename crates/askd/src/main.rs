@@ -15,6 +15,7 @@ mod identity;
 mod line;
 mod out;
 mod process;
+mod queue;
 mod replace;
 mod target;
 mod view;
@@ -84,7 +85,11 @@ fn answer(desk: &Desk, bulk: &BulkArgs, ids: &[String], said: &Said) -> Done {
 }
 
 fn run(cli: Cli) -> Done {
-    let Some(command) = cli.command else { return line::run(&Desk::new()?, line::Scene::person()) };
+    let Some(command) = cli.command else {
+        let (desk, scene) = (Desk::new()?, line::Scene::person());
+        let full_screen = !cli.plain && queue::is_possible();
+        return if full_screen { queue::run(&desk, scene) } else { line::run(&desk, scene) };
+    };
     if let Command::Hook { .. } = command {
         // Only with --help, which has been printed.
         return Ok(status::OK);
@@ -117,7 +122,7 @@ fn run(cli: Cli) -> Done {
         Command::Status => cmd::status::line(&desk),
         Command::Setup(args) => cmd::setup::setup(&desk, &args),
         Command::Run { command } => cmd::run::run(&desk, command),
-        Command::Demo(args) => cmd::demo::demo(&desk, args),
+        Command::Demo(args) => cmd::demo::demo(&desk, cli.plain, args),
         Command::Doctor => cmd::doctor::doctor(&desk),
         Command::Config { action } => cmd::config::command(&desk, action),
         Command::RunWatch { pid, detached } => cmd::run_watch::watch(&desk, pid, detached),

@@ -21,6 +21,7 @@ use crate::cmd::{config, permissions};
 use crate::context::{Desk, who};
 use crate::failure::{Done, Failure, status};
 use crate::out;
+use crate::queue::SURFACE;
 use crate::target;
 
 use self::input::{Input, Line, Typed};
@@ -77,7 +78,7 @@ pub(crate) fn run(desk: &Desk, scene: Scene) -> Done {
     let warnings = answers.health()?.notices;
     let screen = Screen::new(who(&mut answers), config::bell(desk));
     // The stream takes the connection; answers and reports go over another one.
-    let link = Link::open(answers, "the terminal", scene.scope())?;
+    let link = Link::open(answers, SURFACE, scene.scope())?;
     let input = Input::default();
     Surface { desk, scene, screen, link, input, warnings, told_lost: false, fed: Vec::new() }.run()
 }
