@@ -141,7 +141,7 @@ impl World {
         let first = !self.ledger.by_key.contains_key(&(ask.requester.token, ask.key.clone()));
         // Nor whether this one took the place of another that was never announced.
         let alike = |c: &Call| c.agent == call.agent && c.digest == call.digest && c.thread == call.thread;
-        let known = self.calls.iter().filter(|c| alike(c)).all(|c| c.announced.is_some() || c.is_over());
+        let known = self.calls.iter().filter(|c| alike(c)).all(|c| c.announced.is_some());
         let sure =
             known && !late && first && call.announced == Some(self.daemons[0].life) || raise.call.is_some();
         if sure && self.plan.daemons == 1 && ask.lineage.call.as_ref().is_some_and(|named| *named != call.id)

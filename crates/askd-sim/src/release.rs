@@ -111,6 +111,7 @@ impl World {
                 touched.insert(*id);
             }
             (Command::Observe(seen), Ok(_)) => self.note_observed(seen),
+            (Command::RemotePolled { .. }, Err(_)) => self.hold_again(d),
             (Command::RemotePolled { surface }, Ok(_)) => {
                 self.polled(d, surface);
             }

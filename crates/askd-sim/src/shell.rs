@@ -186,6 +186,16 @@ impl World {
         self.daemons[d].polled.clear();
     }
 
+    /// What was fetched was not recorded: the wait begins anew.
+    pub(crate) fn hold_again(&mut self, d: usize) {
+        let until = self.clock.now + self.plan.settings.wake_hold_ms;
+        let daemon = &mut self.daemons[d];
+        if daemon.hold_until.is_some_and(|until| until > self.clock.now) {
+            daemon.hold_until = Some(until);
+            daemon.polled.clear();
+        }
+    }
+
     fn remotes(&self, d: usize) -> BTreeSet<SurfaceId> {
         let Some(writer) = &self.daemons[d].writer else { return BTreeSet::new() };
         writer.state().surfaces().filter(|(_, s)| s.remote).map(|(id, _)| id.clone()).collect()

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use askd_core::ask::AtDeadline;
 use askd_core::command::Reply;
 use askd_core::event::Scope;
 use askd_core::id::StreamId;
-use askd_core::{AskId, Cause, OutcomeKind, Refusal, SessionKey, Verdict};
+use askd_core::state::Link;
+use askd_core::{AskId, Cause, Decision, Delivery, OutcomeKind, Refusal, SessionKey, Verdict};
 use askd_journal::{HeadState, Reader};
 use askd_writer::{Batched, Writer};
 
@@ -291,6 +293,7 @@ impl World {
                 }
             }
         }
+        self.wakes_in_time(d)?;
         for (id, conns) in &self.daemons[d].waiters {
             let held = conns.iter().any(|conn| {
                 let link = self.daemons[d].links.get(&conn.link);
@@ -299,6 +302,38 @@ impl World {
             let open = state.ask(*id).filter(|ask| ask.is_open() && !ask.is_handed_back());
             if held && open.is_some_and(|ask| !ask.is_attached()) {
                 return Err((Some(*id), "its requester waits, but it is not attached".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The daemon wants to be called before anything of an ask is due.
+    fn wakes_in_time(&self, d: usize) -> Result<(), (Option<AskId>, String)> {
+        let Some(writer) = &self.daemons[d].writer else { return Ok(()) };
+        let now = self.clock.stamp();
+        let next = writer.poll_timeout(now).map_or(u64::MAX, |(after, _)| after);
+        let hold = self.daemons[d].hold_until.map_or(0, |until| until.saturating_sub(self.clock.now));
+        for (id, ask) in writer.state().asks() {
+            let Some(file) = self.ledger.files.get(&id) else { continue };
+            let mut due: Vec<(u64, &str)> = Vec::new();
+            if ask.is_open() && !ask.is_handed_back() && file.ask.asked_at.boot == now.boot {
+                let left = |ms: u64| ms.saturating_sub(self.clock.now - file.asked_at);
+                let allows = file.ask.policy.at_deadline == AtDeadline::Answer(Decision::Allow);
+                let deadline = file.ask.policy.deadline_ms.filter(|_| !allows || ask.is_attached());
+                due.extend(deadline.map(|ms| (left(ms).max(hold), "deadline")));
+                due.extend(file.ask.gives_up_ms.map(|ms| (left(ms).max(hold), "limit")));
+            }
+            if let Link::Detached { since, grace_ms } = ask.link
+                && (ask.is_open() || ask.delivery == Delivery::Pending)
+            {
+                let grace = grace_ms.saturating_sub(since.elapsed(now));
+                due.push((grace.max(hold), "grace"));
+            }
+            if let Some((left, what)) = due.into_iter().min()
+                && next > left
+            {
+                let why = format!("its {what} is due in {left} ms, the daemon wakes in {next} ms");
+                return Err((Some(id), why));
             }
         }
         Ok(())

@@ -117,6 +117,7 @@ impl<J: Journal> Writer<J> {
     }
 
     fn run_recovered(&mut self, commands: &[Command], now: Now) -> Result<Batched, Died> {
+        let waits = self.state.waits_for_remotes(now);
         for _ in 0..ATTEMPTS {
             self.held_before.clear();
             let mut records = Vec::new();
@@ -140,18 +141,18 @@ impl<J: Journal> Writer<J> {
                 }
                 Settled::Again => {}
                 Settled::NotWritten(why) => {
-                    self.wait_for_remotes_again(commands, now);
+                    self.wait_for_remotes_again(waits, commands, now);
                     return Ok(not_recorded(commands, &why));
                 }
             }
         }
-        self.wait_for_remotes_again(commands, now);
+        self.wait_for_remotes_again(waits, commands, now);
         Ok(not_recorded(commands, "other writers were always first"))
     }
 
     /// What a remote surface fetched was not recorded: no overdue default may be applied before it says so again.
-    fn wait_for_remotes_again(&mut self, commands: &[Command], now: Now) {
-        if commands.iter().any(|c| matches!(c, Command::RemotePolled { .. })) {
+    fn wait_for_remotes_again(&mut self, waited: bool, commands: &[Command], now: Now) {
+        if waited && commands.iter().any(|c| matches!(c, Command::RemotePolled { .. })) {
             for change in self.state.handle(&Command::Woke, now).changes {
                 self.state.apply(&change, now);
             }

@@ -83,6 +83,11 @@ impl State {
         deadline.into_iter().chain(other).min().map(|(at, due)| (at.saturating_sub(now.boot_ms), due.name()))
     }
 
+    /// After a start or a wake: no overdue default is applied before the remote surfaces were polled.
+    pub fn waits_for_remotes(&self, now: Now) -> bool {
+        self.timers.held_until(now).is_some()
+    }
+
     /// Brings the timers of an ask up to date.
     pub(super) fn index(&mut self, id: AskId, now: Now) {
         let Some(ask) = self.asks.get_mut(&id) else { return };
