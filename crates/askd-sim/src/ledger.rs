@@ -154,6 +154,10 @@ impl Ledger {
         if ask.lineage.session != end.session {
             return false;
         }
+        // The end of a subagent is its own; what it started may outlive it.
+        if !end.cancel {
+            return ask.lineage.work_id() == Some(top);
+        }
         let mut at = ask.lineage.work_id().map(str::to_owned);
         for _ in 0..100 {
             match at {

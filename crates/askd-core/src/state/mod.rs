@@ -28,7 +28,7 @@ pub use session::Session;
 pub use timeout::Due;
 
 /// Handles of asks that left memory which are avoided without asking the journal.
-const REMEMBERED_HANDLES: usize = 4096;
+const REMEMBERED_HANDLES: usize = 65_536;
 /// Sessions beyond which those that have ended are forgotten.
 const REMEMBERED_SESSIONS: usize = 1024;
 

@@ -162,15 +162,25 @@ impl State {
         }
     }
 
+    /// A subagent's run is over. What it started in the background may outlive it, so only its own asks end.
     fn subagent_ended(&self, key: &SessionKey, work_id: &str, now: Now, changes: &mut Vec<Change>) {
+        let Some(session) = self.sessions.get(key) else { return };
         let mut over = Vec::new();
-        for (id, ask) in self.within(key, Some(work_id)) {
+        for id in &session.asks {
+            let Some(ask) = self.asks.get(id).filter(|a| a.ask.lineage.work_id() == Some(work_id)) else {
+                continue;
+            };
             let note = Some("the subagent ended".to_owned());
-            changes.extend(cancel(id, ask, Cause::SessionEnded, note, now));
-            over.push(id);
+            changes.extend(cancel(*id, ask, Cause::SessionEnded, note, now));
+            over.push(*id);
         }
         changes.push(Change::Note(Note::TurnOver { asks: over }));
-        self.forget_calls(key, Some(work_id), changes);
+        for (call, info) in session.calls.iter().filter(|(_, info)| info.subagent.as_deref() == Some(work_id))
+        {
+            changes.push(call_ended(key, call, info));
+        }
+        let (session, subagent) = (key.clone(), Some(work_id.to_owned()));
+        changes.push(Change::Note(Note::GateReset { session, subagent }));
         if self.sessions.get(key).and_then(|s| s.subagents.get(work_id)).is_some_and(|c| !c.ended) {
             changes.push(session_record(key, now, Event::SubagentEnded { work_id: work_id.to_owned() }));
         }

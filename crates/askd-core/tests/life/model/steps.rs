@@ -328,7 +328,16 @@ impl Model {
                 let child = self.children.entry((session.clone(), work_id.clone())).or_default();
                 *child = parent.clone().or(child.take());
             }
-            Seen::SubagentEnded { work_id } => self.cancel_all(session, Some(work_id), Cause::SessionEnded),
+            // What a subagent started may outlive it.
+            Seen::SubagentEnded { work_id } => {
+                let own = |a: &&mut MAsk| {
+                    a.ask.lineage.session == *session && a.ask.lineage.work_id() == Some(work_id)
+                };
+                for ask in self.asks.values_mut().filter(own) {
+                    ask.cancel(Cause::SessionEnded, now);
+                    ask.turn_over = true;
+                }
+            }
             Seen::TurnCancelled { subagent } => {
                 self.cancel_all(session, subagent.as_deref(), Cause::Cancelled)
             }
