@@ -4,8 +4,8 @@ use std::path::Path;
 
 use askd_client::Places;
 use askd_hook::claude::settings::{
-    EVENTS, Hooking, PERMISSION_TIMEOUT_SECS, SettingsError, hidden_asks, inspect, install, run_settings,
-    uninstall,
+    EVENTS, EventHook, Hooking, PERMISSION_TIMEOUT_SECS, SettingsError, hidden_asks, inspect, install,
+    run_settings, uninstall,
 };
 use serde_json::Value;
 
@@ -148,6 +148,19 @@ fn an_upgrade_replaces_the_old_hooks() {
 }
 
 #[test]
+fn t8_hooks_of_before_the_gate_are_found_and_renewed() {
+    // As earlier versions wrote it.
+    let older = r#"{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"/usr/bin/askd","args":["hook","claude-code","--dir","/home/a b/askd"],"timeout":15}]}],"PermissionRequest":[{"matcher":"*","hooks":[{"type":"command","command":"/usr/bin/askd","args":["hook","claude-code","--dir","/home/a b/askd","--timeout","604800"],"timeout":604800}]}]}}"#;
+    let found = inspect(older).unwrap();
+    let outdated: Vec<_> = found.hooks.iter().filter(|hook| hook.is_outdated()).collect();
+    assert_eq!(outdated.len(), 1);
+    assert_eq!((outdated[0].event.as_str(), outdated[0].timeout_secs), ("PreToolUse", Some(15)));
+    assert!(found.missing.contains(&"PostToolBatch"));
+    let renewed = inspect(&with(|hooking| install(Some(older), hooking, None)).unwrap().installed).unwrap();
+    assert!(renewed.missing.is_empty() && !renewed.hooks.iter().any(EventHook::is_outdated));
+}
+
+#[test]
 fn what_is_written_is_the_exec_form_with_explicit_timeouts() {
     let installed =
         with(|hooking| install(Some("{\n  \"model\": \"opus\"\n}\n"), hooking, None)).unwrap().installed;
@@ -181,7 +194,12 @@ fn what_is_written_is_the_exec_form_with_explicit_timeouts() {
     for (event, matched) in EVENTS {
         let group = &value["hooks"][event][0];
         assert_eq!(group.get("matcher").is_some(), matched, "{event}");
-        assert!(group["hooks"][0]["timeout"].as_u64().is_some());
+        let hook = &group["hooks"][0];
+        let waits = matches!(event, "PermissionRequest" | "PreToolUse");
+        assert_eq!(hook["timeout"], if waits { 604_800 } else { 15 }, "{event}");
+        // The hook has to know it too.
+        let told = hook["args"].as_array().unwrap().ends_with(&["--timeout".into(), "604800".into()]);
+        assert_eq!(told, waits, "{event}");
     }
 }
 

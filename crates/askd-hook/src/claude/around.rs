@@ -17,6 +17,8 @@ pub(crate) struct Arguments {
     pub(crate) places: Option<Places>,
     /// The time-out that is configured for this hook, in seconds.
     pub(crate) timeout_secs: u64,
+    /// The settings say it; those of an older askd do so for permission requests only.
+    pub(crate) timeout_is_told: bool,
     pub(crate) owner: Option<String>,
 }
 
@@ -28,11 +30,11 @@ impl Arguments {
             let at = args.iter().position(|arg| arg == name)?;
             args.get(at + 1)?.to_str().map(str::to_owned)
         };
+        let timeout_secs = value("--timeout").and_then(|secs| secs.parse().ok());
         Ok(Self {
             places,
-            timeout_secs: value("--timeout")
-                .and_then(|secs| secs.parse().ok())
-                .unwrap_or(DEFAULT_TIMEOUT_SECS),
+            timeout_secs: timeout_secs.unwrap_or(DEFAULT_TIMEOUT_SECS),
+            timeout_is_told: timeout_secs.is_some(),
             owner: value("--owner"),
         })
     }
@@ -195,7 +197,8 @@ mod tests {
         assert_eq!(args.places, Some(Places::at(std::path::Path::new("/d"))));
         assert_eq!((args.timeout_secs, args.owner.as_deref()), (604_800, Some("o")));
         assert_eq!(args.patience(Duration::from_secs(3)), 604_792);
-        assert_eq!(parse("--timeout x").timeout_secs, DEFAULT_TIMEOUT_SECS);
+        let wrong = parse("--timeout x");
+        assert_eq!((wrong.timeout_secs, wrong.timeout_is_told), (DEFAULT_TIMEOUT_SECS, false));
         assert_eq!(parse("--timeout 10").patience(Duration::ZERO), 9);
     }
 }

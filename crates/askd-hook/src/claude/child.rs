@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::claude::event::Event;
+use crate::claude::event::{Event, is_plain_id};
 
 /// Longest file that is read; real ones have some hundred bytes.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -53,10 +53,8 @@ impl Child {
 
 /// `None` for an id that could lead out of the directory.
 fn meta_path(transcript: &str, agent_id: &str) -> Option<PathBuf> {
-    let safe =
-        !agent_id.is_empty() && agent_id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
     let session = Path::new(transcript.strip_suffix(".jsonl")?);
-    (safe && session.is_absolute())
+    (is_plain_id(agent_id) && session.is_absolute())
         .then(|| session.join("subagents").join(format!("agent-{agent_id}.meta.json")))
 }
 

@@ -30,6 +30,22 @@ pub(crate) struct Event<'a> {
     pub(crate) permission_suggestions: Option<Vec<&'a RawValue>>,
     #[serde(default)]
     pub(crate) requires_user_interaction: bool,
+    /// Of PostToolBatch: every call of one message of the model, refused and malformed ones too.
+    #[serde(default, borrow)]
+    pub(crate) tool_calls: Vec<BatchCall<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct BatchCall<'a> {
+    pub(crate) tool_name: String,
+    #[serde(borrow)]
+    pub(crate) tool_input: &'a RawValue,
+    pub(crate) tool_use_id: String,
+}
+
+/// An id that can be a part of a file name and leads nowhere else.
+pub(crate) fn is_plain_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= 128 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
 }
 
 impl<'a> Event<'a> {

@@ -3,11 +3,13 @@
 mod around;
 mod child;
 mod decide;
+mod doom;
 mod event;
 mod grants;
 mod observe;
 mod raise;
 pub mod settings;
+mod thread;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,12 +19,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, Door};
-use askd_client::{Asker, Connection, Places, Unavailable, random_hex};
-use askd_wire::{Ask, WithdrawByKey};
+use askd_client::{Asker, CallError, Connection, Places, Unavailable, random_hex};
+use askd_wire::{Ask, LoopSeen, ObservationBatch, RaiseAsk, WithdrawByKey};
 
 use crate::claude::around::{Arguments, Around};
 use crate::claude::child::Child;
 use crate::claude::event::Event;
+use crate::claude::raise::Subject;
+use crate::claude::thread::{Then, Thread, signature};
 use crate::watch::AgentWatch;
 
 /// Name of this agent in asks and observations.
@@ -65,34 +69,71 @@ fn run(args: impl IntoIterator<Item = OsString>, began: Instant) -> Result<(), S
         Some(places) => places.clone(),
         None => Places::from_env().map_err(|error| error.to_string())?,
     };
-    let around = Around::look(&arguments);
-    if event.hook_event_name == "PermissionRequest" {
-        if around.owned {
-            return Ok(());
+    let thread = Thread::of(&event, &places);
+    match event.hook_event_name.as_str() {
+        // Nobody but the files of this thread is told.
+        "PostToolBatch" => thread.map_or(Ok(()), |thread| doom::batch_ended(&event, &thread)),
+        "PermissionRequest" => {
+            let around = Around::look(&arguments);
+            if around.owned {
+                return Ok(());
+            }
+            permission(&event, &around, places, thread.as_ref(), arguments.patience(began.elapsed()))
         }
-        ask(&event, &around, places, arguments.patience(began.elapsed()))
-    } else {
-        observe(&event, &around, &places)
+        _ => {
+            let around = Around::look(&arguments);
+            match (event.hook_event_name.as_str(), &thread) {
+                ("SubagentStop", Some(thread)) => thread.forget(),
+                ("SessionEnd", Some(thread)) => thread.forget_session(),
+                _ => {}
+            }
+            // Without a time-out of its own, in settings of an older askd, Claude would not wait for an answer.
+            let may_ask = event.hook_event_name == "PreToolUse" && arguments.timeout_is_told;
+            let gate = thread.filter(|_| may_ask);
+            observe(&event, &around, places, gate.as_ref(), || arguments.patience(began.elapsed()))
+        }
     }
 }
 
-fn observe(event: &Event<'_>, around: &Around, places: &Places) -> Result<(), String> {
-    let child = if event.hook_event_name == "PreToolUse" { Child::of(event) } else { Child::default() };
-    let seen = observe::observations(event, &child)
-        .map_err(|field| format!("{} without {field}", event.hook_event_name))?;
+/// `gate`: set for a call that can be asked about when it repeats itself.
+fn observe(
+    event: &Event<'_>,
+    around: &Around,
+    places: Places,
+    gate: Option<&Thread>,
+    patience_secs: impl Fn() -> u64,
+) -> Result<(), String> {
+    let name = event.hook_event_name.as_str();
+    let child = if name == "PreToolUse" { Child::of(event) } else { Child::default() };
+    let seen = observe::observations(event, &child, gate.map(Thread::running))
+        .map_err(|field| format!("{name} without {field}"))?;
     if seen.is_empty() {
         return Ok(());
     }
     let batch = observe::batch(event, around, seen);
-    let starts = matches!(event.hook_event_name.as_str(), "PreToolUse" | "SubagentStart");
-    let mut connection = match open(places, starts) {
+    let starts = matches!(name, "PreToolUse" | "SubagentStart");
+    let mut connection = match open(&places, starts) {
         Ok(connection) => connection,
         // With no daemon there is nobody to tell, and nothing is wrong.
         Err(Unavailable::NotRunning(_) | Unavailable::Stopped) => return Ok(()),
         Err(error) => return Err(error.to_string()),
     };
     connection.set_timeout(OBSERVE_PATIENCE);
-    connection.command("POST", "/v1/observations", Some(&batch)).map_err(|error| error.to_string())
+    let repeated = tell(&mut connection, &batch).map_err(|error| error.to_string())?;
+    match (repeated, gate) {
+        (Some(seen), Some(thread)) if doom::is_loop(event, &seen, thread) => {
+            drop(connection);
+            doom::ask(event, around, places, &child, thread, &seen, patience_secs())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives what the daemon says about the call that was announced.
+fn tell(connection: &mut Connection, batch: &ObservationBatch) -> Result<Option<LoopSeen>, CallError> {
+    let body = serde_json::to_vec(batch).map_err(CallError::Encode)?;
+    let reply = connection.request("POST", "/v1/observations", Some(&body))?.into_success()?;
+    Ok(serde_json::from_slice(&reply.body).ok())
 }
 
 fn open(places: &Places, starts: bool) -> Result<Connection, Unavailable> {
@@ -105,26 +146,61 @@ fn open(places: &Places, starts: bool) -> Result<Connection, Unavailable> {
     }
 }
 
-fn ask(event: &Event<'_>, around: &Around, places: Places, patience_secs: u64) -> Result<(), String> {
+fn permission(
+    event: &Event<'_>,
+    around: &Around,
+    places: Places,
+    thread: Option<&Thread>,
+    patience_secs: u64,
+) -> Result<(), String> {
     let missing = |field| format!("PermissionRequest without {field}");
-    let child = Child::of(event);
-    let key = random_hex().map_err(|error| format!("no random bits: {error}"))?;
-    let raise = raise::raise(event, around, around.front(), &child, key, patience_secs).map_err(missing)?;
+    let repeated = thread.and_then(Thread::repeated).filter(|repeated| {
+        let (tool, input) = (event.tool_name.as_deref(), event.tool_input);
+        repeated.turn == event.prompt_id
+            && tool.zip(input).is_some_and(|(tool, input)| repeated.signature == signature(tool, input.get()))
+    });
+    // Claude's own prompt is about to ask whether the repetition may go on. Nothing else may answer that.
+    if repeated.as_ref().is_some_and(|repeated| repeated.then == Then::OwnPrompt) {
+        return Ok(());
+    }
+    let (front, child) = (around.front(), Child::of(event));
+    let call = repeated.map(|repeated| repeated.call);
+    let subject = Subject::permission(event, front, &child, call).map_err(missing)?;
+    let raise = raise::raise(event, around, front, &child, subject, nonce()?, patience_secs);
     // Claude's own dialog must not be held up by a daemon that does not answer.
     let limit = event.needs_own_prompt().then(|| Instant::now() + START_PATIENCE);
-    let mut asker = Asker::new(places.clone(), daemon::own_exe()).map_err(|error| error.to_string())?;
-    let (token, key) = (asker.token().to_owned(), raise.key.clone());
-    let mut watch = AgentWatch::new(around.instance.pid, limit, || cancel(&places, &token, &key));
-    match asker.ask_watched(&raise, &mut watch) {
+    let (result, mut asker) = wait(&raise, around, places, limit)?;
+    match result {
         Ok(ask) => deliver(event, &ask, &mut asker),
-        Err(Unavailable::GaveUp(Some(ask))) => {
-            let body = br#"{"cause":"handed_back"}"#;
-            let told = asker.tell(&ask.id, "withdraw", Some(body), TELL_PATIENCE);
-            told.map_err(|error| format!("the time limit passed, and handing the ask back failed: {error}"))
-        }
+        Err(Unavailable::GaveUp(Some(ask))) => hand_back(&ask, &mut asker),
         Err(Unavailable::Released) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+fn nonce() -> Result<String, String> {
+    random_hex().map_err(|error| format!("no random bits: {error}"))
+}
+
+/// Raises the ask and waits for its end, for the agent's end, for the agent's word, or until `limit`.
+fn wait(
+    raise: &RaiseAsk,
+    around: &Around,
+    places: Places,
+    limit: Option<Instant>,
+) -> Result<(Result<Ask, Unavailable>, Asker), String> {
+    let mut asker = Asker::new(places.clone(), daemon::own_exe()).map_err(|error| error.to_string())?;
+    let (token, key) = (asker.token().to_owned(), raise.key.clone());
+    let mut watch = AgentWatch::new(around.instance.pid, limit, || cancel(&places, &token, &key));
+    let result = asker.ask_watched(raise, &mut watch);
+    drop(watch);
+    Ok((result, asker))
+}
+
+/// This hook's own time is over; Claude asks by itself.
+fn hand_back(ask: &Ask, asker: &mut Asker) -> Result<(), String> {
+    let told = asker.tell(&ask.id, "withdraw", Some(br#"{"cause":"handed_back"}"#), TELL_PATIENCE);
+    told.map_err(|error| format!("the time limit passed, and handing the ask back failed: {error}"))
 }
 
 /// The agent ended this hook: its own dialog was refused or the turn interrupted. Said before the connection closes,

@@ -8,6 +8,7 @@
 //! | Stop | turn_ended of the main thread; children may still be asking |
 //! | SubagentStart, SubagentStop | subagent_started, subagent_ended |
 //! | SessionEnd | session_ended |
+//! | PostToolBatch | none: it ends a batch, see `thread` |
 //! | PermissionRequest | none: it is an ask |
 
 use askd_wire::{Observation, ObservationBatch, Spawn};
@@ -17,8 +18,13 @@ use crate::claude::around::Around;
 use crate::claude::child::Child;
 use crate::claude::event::{Event, SpawnInput};
 
-/// What the event tells; `None`: nothing that askd needs. `Err` names what is missing in it.
-pub(crate) fn observations(event: &Event<'_>, child: &Child) -> Result<Vec<Observation>, &'static str> {
+/// What the event tells; empty: nothing that askd needs. `running`: name of the batch that a call belongs to. `Err`
+/// names what is missing in the event.
+pub(crate) fn observations(
+    event: &Event<'_>,
+    child: &Child,
+    running: Option<String>,
+) -> Result<Vec<Observation>, &'static str> {
     let subagent = event.agent_id.clone();
     Ok(match event.hook_event_name.as_str() {
         "SessionStart" => vec![Observation::SessionStarted {}],
@@ -37,7 +43,7 @@ pub(crate) fn observations(event: &Event<'_>, child: &Child) -> Result<Vec<Obser
                 tool,
                 input_digest: None,
                 input_json: event.tool_input.map(|input| input.get().to_owned()),
-                batch: None,
+                batch: running,
                 subagent,
                 turn: event.prompt_id.clone(),
                 spawn,

@@ -1,4 +1,4 @@
-//! Claude's `PermissionRequest` as an ask.
+//! What Claude's hooks ask, as an ask; and who can answer a permission request besides askd.
 //!
 //! | session | thread | attendance | own prompt |
 //! |---|---|---|---|
@@ -9,8 +9,10 @@
 //! | `-p` in a terminal | main | foreground | none |
 //! | `-p` in a terminal | child | as Claude wrote down; else by what was seen of its start | none |
 //! | `-p` with nobody attached | any | background | none |
+//!
+//! A call that repeats itself is asked about with the same attendance; see `doom` for its own prompt.
 
-use askd_wire::{Action, Attendance, Class, OwnPrompt, RaiseAsk, RequesterKind, Subagent};
+use askd_wire::{Action, Attendance, Choice, Class, OwnPrompt, RaiseAsk, RequesterKind, Subagent};
 use serde_json::Map;
 
 use crate::claude::AGENT;
@@ -19,27 +21,58 @@ use crate::claude::child::Child;
 use crate::claude::event::Event;
 use crate::claude::grants;
 
-/// The ask for this event. `key`: a nonce, since Claude gives a permission request no id. `Err` names what is missing.
+/// What is asked, apart from who asks.
+pub(crate) struct Subject {
+    pub(crate) action: Action,
+    pub(crate) class: Class,
+    pub(crate) options: Vec<Choice>,
+    /// The agent's own id of the call, where it is known.
+    pub(crate) call: Option<String>,
+    pub(crate) own_prompt: Option<OwnPrompt>,
+    pub(crate) needs_own_prompt: bool,
+}
+
+impl Subject {
+    /// A permission request. `call`: known only for a call that was asked about before. `Err` names what is missing.
+    pub(crate) fn permission(
+        event: &Event<'_>,
+        front: Front,
+        child: &Child,
+        call: Option<String>,
+    ) -> Result<Self, &'static str> {
+        let tool = event.tool_name.clone().ok_or("tool_name")?;
+        let input = event.tool_input.ok_or("tool_input")?;
+        Ok(Self {
+            action: Action {
+                kind: kind(&tool).map(str::to_owned),
+                tool,
+                title: None,
+                input: Some(input.to_owned()),
+                cwd: event.cwd.clone(),
+            },
+            class: Class::Tool,
+            options: grants::options(event.permission_suggestions.as_deref().unwrap_or_default()),
+            call,
+            own_prompt: own_prompt(event, front, child),
+            needs_own_prompt: event.needs_own_prompt(),
+        })
+    }
+}
+
+/// The ask about `subject`. `key`: a nonce, since Claude gives a permission request no id.
 pub(crate) fn raise(
     event: &Event<'_>,
     around: &Around,
     front: Front,
     child: &Child,
+    subject: Subject,
     key: String,
     patience_secs: u64,
-) -> Result<RaiseAsk, &'static str> {
-    let tool = event.tool_name.clone().ok_or("tool_name")?;
-    let input = event.tool_input.ok_or("tool_input")?;
-    Ok(RaiseAsk {
+) -> RaiseAsk {
+    RaiseAsk {
         key,
-        action: Action {
-            kind: kind(&tool).map(str::to_owned),
-            tool,
-            title: None,
-            input: Some(input.to_owned()),
-            cwd: event.cwd.clone(),
-        },
-        class: Class::Tool,
+        action: subject.action,
+        class: subject.class,
         attendance: attendance(event, front, child),
         agent: AGENT.to_owned(),
         session: event.session_id.clone(),
@@ -51,21 +84,21 @@ pub(crate) fn raise(
             depth: child.spawn_depth,
         }),
         job: None,
-        tool_call: None,
+        tool_call: subject.call,
         turn: event.prompt_id.clone(),
         session_title: None,
-        options: grants::options(event.permission_suggestions.as_deref().unwrap_or_default()),
+        options: subject.options,
         deadline_secs: None,
         gives_up_secs: Some(patience_secs),
         requester: RequesterKind::Hook,
         grace_secs: 0,
         instance: Some(around.instance.clone()),
-        own_prompt: own_prompt(event, front, child),
-        needs_own_prompt: event.needs_own_prompt(),
+        own_prompt: subject.own_prompt,
+        needs_own_prompt: subject.needs_own_prompt,
         supersedes: None,
         place: around.place.clone(),
         extra: Map::new(),
-    })
+    }
 }
 
 fn attendance(event: &Event<'_>, front: Front, child: &Child) -> Option<Attendance> {

@@ -385,14 +385,20 @@ fn when_nobody_reads_the_hook_goes_at_once() {
 }
 
 #[test]
-fn c6_a_terminated_hook_is_gone_for_the_daemon() {
+fn c6_a_terminated_hook_cancels_before_it_goes() {
     let daemon = Daemon::start();
-    let mut child = daemon.hook().start(&bash("ls"));
-    let _request = daemon.request();
+    let child = daemon.hook().start(&bash("ls"));
+    let request = daemon.request();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let told = daemon.request();
+    assert_eq!((told.target.as_str(), &told.token), ("/v1/asks/withdraw", &request.token));
+    assert_eq!(told.json(), serde_json::json!({"key": request.raise().key, "cause": "cancelled"}));
+    told.reply("204 No Content", "");
     daemon.closed();
-    assert_eq!(child.wait().unwrap().code(), None, "by the signal");
+    daemon.closed();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((stdout(&output), output.status.code()), ("", Some(0)));
 }
 
 #[test]

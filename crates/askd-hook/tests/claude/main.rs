@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod asks;
 #[cfg(test)]
+mod doom;
+#[cfg(test)]
 mod observations;
 #[cfg(test)]
 mod support;

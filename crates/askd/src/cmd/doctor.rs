@@ -173,6 +173,15 @@ fn hooks(desk: &Desk, file: &Path, findings: &Findings, report: &mut Report) {
     for hook in findings.hooks.iter().filter(|hook| hook.event == "PermissionRequest") {
         ask_hook(file, hook, again, report);
     }
+    if findings.hooks.iter().any(|hook| hook.event == "PreToolUse" && hook.is_outdated()) {
+        report.problem(
+            format!(
+                "{}: the hook for PreToolUse is of an older askd: a call that repeats itself is not asked about",
+                named(file)
+            ),
+            again,
+        );
+    }
     if report.problems() == before {
         report.good(format!("hooks for {} events in {}", findings.hooks.len(), named(file)));
     }

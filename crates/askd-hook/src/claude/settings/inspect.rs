@@ -1,7 +1,7 @@
 //! What a settings file says about asks: our hooks in it, and what keeps Claude from asking.
 
 use super::tree::{Kind, Node};
-use super::{EVENTS, SettingsError, hooks_of, is_ours, root};
+use super::{ASKING, EVENTS, SettingsError, hooks_of, is_ours, root};
 
 /// One of our hooks as it is in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,13 @@ pub struct EventHook {
     pub timeout_secs: Option<u64>,
     /// `None` or `*` hears of every tool.
     pub matcher: Option<String>,
+}
+
+impl EventHook {
+    /// It may have to wait for a person and was installed by an askd that did not know it: Claude would end it first.
+    pub fn is_outdated(&self) -> bool {
+        ASKING.contains(&self.event.as_str()) && !self.args.iter().any(|arg| arg == "--timeout")
+    }
 }
 
 /// What was found.

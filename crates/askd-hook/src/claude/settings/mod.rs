@@ -21,15 +21,18 @@ pub use self::inspect::{EventHook, Findings, hidden_asks, inspect};
 pub const PERMISSION_TIMEOUT_SECS: u64 = 604_800;
 /// Longest time-out that every version takes.
 pub const MOST_TIMEOUT_SECS: u64 = 2_147_483;
+/// The events whose hooks may wait for a person: a permission request, and a call that repeats itself.
+pub(super) const ASKING: [&str; 2] = ["PermissionRequest", "PreToolUse"];
 /// For the events that are only told: the hook itself stops after three seconds.
 const OBSERVE_TIMEOUT_SECS: u64 = 15;
 
 /// The events, and whether they are matched by tool.
-pub const EVENTS: [(&str, bool); 8] = [
+pub const EVENTS: [(&str, bool); 9] = [
     ("PermissionRequest", true),
     ("PreToolUse", true),
     ("PostToolUse", true),
     ("PostToolUseFailure", true),
+    ("PostToolBatch", false),
     ("Stop", false),
     ("SubagentStart", false),
     ("SubagentStop", false),
@@ -58,7 +61,7 @@ pub struct Hooking<'a> {
     /// Absolute path of the askd program.
     pub exe: &'a Path,
     pub places: &'a Places,
-    /// Time-out of the `PermissionRequest` hook, normally [`PERMISSION_TIMEOUT_SECS`].
+    /// Time-out of the hooks that may wait for a person, normally [`PERMISSION_TIMEOUT_SECS`].
     pub timeout_secs: u64,
     /// Set by `askd run`: only these hooks raise asks for an agent that has the same `ASKD_OWNER`.
     pub owner: Option<&'a str>,
@@ -168,7 +171,7 @@ impl Hooking<'_> {
         if !(1..=MOST_TIMEOUT_SECS).contains(&self.timeout_secs) {
             return Err(SettingsError::Timeout(self.timeout_secs));
         }
-        let asks = event == "PermissionRequest";
+        let asks = ASKING.contains(&event);
         let timeout = if asks { self.timeout_secs } else { OBSERVE_TIMEOUT_SECS };
         let text = |path: &std::ffi::OsStr| {
             path.to_str()
