@@ -2,6 +2,7 @@
 
 mod answers;
 mod faults;
+mod loops;
 mod settings;
 mod temptation;
 mod terminal;
