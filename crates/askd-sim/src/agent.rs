@@ -321,6 +321,9 @@ impl World {
         };
         tell!(self, None, "agent {}: turn {turn} of {subagent:?} is cancelled", self.agents[a].key);
         self.counts.add("turn cancelled");
+        if self.dice.percent(40) {
+            self.allow_at_once(&self.agents[a].key.clone());
+        }
         self.drop_calls(a, subagent.as_deref());
         if self.agents[a].tells_cancels {
             let after = if subagent.is_none() { After::Cancel { tries: 0 } } else { After::Nothing };

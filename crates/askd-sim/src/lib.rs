@@ -11,6 +11,8 @@ mod clock;
 mod dice;
 mod disk;
 mod flaw;
+#[cfg(test)]
+mod flaws;
 mod judge;
 mod ledger;
 mod person;

@@ -2,7 +2,7 @@
 
 use askd_core::ask::ChoiceKind;
 use askd_core::command::{Answer, Command};
-use askd_core::{AskId, Decision};
+use askd_core::{AskId, Decision, SessionKey};
 
 use crate::agent::action;
 use crate::surface::Card;
@@ -74,6 +74,13 @@ impl World {
         let decision = self.either();
         let answer = self.answer(s, card, decision);
         let after = self.dice.span(200, 400_000);
+        if let Some(deadline) = card.deadline_ms.filter(|_| self.dice.percent(15)) {
+            // In the very moment in which the deadline passes, as far as messages take no time.
+            self.counts.add("answered at the deadline");
+            let early = self.dice.between(0, 40);
+            self.say_soon(s, answer, deadline.saturating_sub(early));
+            return;
+        }
         match self.dice.below(100) {
             0..=29 => {}
             30..=64 => self.say_soon(s, answer, after),
@@ -118,6 +125,20 @@ impl World {
                 let ask = AskId(self.dice.uuid());
                 self.say_soon(s, Answer { ask, ..answer }, after);
             }
+        }
+    }
+
+    /// People allow what a session asks in the very moment in which its turn is cancelled.
+    pub(crate) fn allow_at_once(&mut self, session: &SessionKey) {
+        let mine =
+            self.ledger.files.values().filter(|f| f.outcome.is_none() && f.ask.lineage.session == *session);
+        let cards: Vec<Card> = mine.map(|f| Card::of(&f.ask, f.handed_back.is_some())).collect();
+        for card in cards {
+            self.counts.add("allowed while the turn was cancelled");
+            let s = self.dice.index(self.surfaces.len());
+            let answer = self.answer(s, &card, Decision::Allow);
+            let after = self.dice.between(0, 30);
+            self.say_soon(s, answer, after);
         }
     }
 

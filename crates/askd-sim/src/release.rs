@@ -169,7 +169,7 @@ impl World {
             Some(outcome) => {
                 let flawed = self.flaw == Some(Flaw::SendsVoided);
                 let verdict = if flawed { outcome.verdict() } else { ask.verdict() };
-                Told::Outcome { ask: id, outcome: Box::new(outcome.clone()), verdict }
+                Told::Settled { ask: id, outcome: Box::new(outcome.clone()), verdict }
             }
             None if ask.is_handed_back() => Told::HandedBack { ask: id },
             None => return,
@@ -216,7 +216,7 @@ impl World {
             let Some(file) = self.ledger.files.get(&id) else { continue };
             let told = match &file.outcome {
                 Some(outcome) => {
-                    Told::Outcome { ask: id, outcome: Box::new(outcome.clone()), verdict: file.verdict() }
+                    Told::Settled { ask: id, outcome: Box::new(outcome.clone()), verdict: file.verdict() }
                 }
                 None if file.handed_back.is_some() => Told::HandedBack { ask: id },
                 None => continue,

@@ -193,7 +193,7 @@ impl World {
                 self.counts.add("handed back told");
                 self.without_outcome(r, "handed back");
             }
-            Told::Outcome { ask, outcome, verdict } => {
+            Told::Settled { ask, outcome, verdict } => {
                 self.requesters[r].ask = Some(ask);
                 tell!(self, Some(ask), "requester {r} gets {:?}: {}", verdict, outcome.text());
                 if verdict == Verdict::None {

@@ -44,6 +44,7 @@ pub(crate) struct Daemon {
     bomb: Bomb,
     /// True time until which overdue defaults have to wait for remote surfaces.
     pub(crate) hold_until: Option<u64>,
+    pub(crate) hold_at_most: Option<u64>,
     pub(crate) polled: BTreeSet<SurfaceId>,
     /// The newest batch says that a remote surface was polled.
     pub(crate) polling: bool,
@@ -79,6 +80,7 @@ impl Daemon {
             met: Arc::new(Met::default()),
             bomb: Bomb::default(),
             hold_until: None,
+            hold_at_most: None,
             polled: BTreeSet::new(),
             polling: false,
             first: Vec::new(),
@@ -183,15 +185,16 @@ impl World {
         let Some(writer) = &self.daemons[d].writer else { return };
         let remote = settings.remotes > 0 || writer.state().surfaces().any(|(_, s)| s.remote);
         self.daemons[d].hold_until = remote.then(|| self.clock.now + settings.wake_hold_ms);
+        self.daemons[d].hold_at_most = self.daemons[d].hold_until;
         self.daemons[d].polled.clear();
     }
 
-    /// What was fetched was not recorded: the wait begins anew.
+    /// What was fetched was not recorded: the wait may begin anew, if the batch came that far.
     pub(crate) fn hold_again(&mut self, d: usize) {
         let until = self.clock.now + self.plan.settings.wake_hold_ms;
         let daemon = &mut self.daemons[d];
         if daemon.hold_until.is_some_and(|until| until > self.clock.now) {
-            daemon.hold_until = Some(until);
+            daemon.hold_at_most = Some(until);
             daemon.polled.clear();
         }
     }
@@ -214,6 +217,7 @@ impl World {
         let all = daemon.polled.len() >= expected && remote.iter().all(|id| daemon.polled.contains(*id));
         if all {
             self.daemons[d].hold_until = None;
+            self.daemons[d].hold_at_most = None;
         }
     }
 

@@ -22,6 +22,7 @@ pub(crate) struct Card {
     pub(crate) root: SessionKey,
     pub(crate) options: Vec<(String, ChoiceKind)>,
     pub(crate) handed_back: bool,
+    pub(crate) deadline_ms: Option<u64>,
 }
 
 impl Card {
@@ -32,6 +33,7 @@ impl Card {
             root: ask.lineage.root.clone(),
             options: ask.options.iter().map(|o| (o.id.clone(), o.kind)).collect(),
             handed_back,
+            deadline_ms: ask.policy.deadline_ms,
         }
     }
 }

@@ -114,7 +114,7 @@ impl World {
     pub(crate) fn check_told(&mut self, r: usize, told: &Told) {
         let raise = &self.requesters[r].raise;
         match told {
-            Told::Outcome { ask, outcome, verdict } => {
+            Told::Settled { ask, outcome, verdict } => {
                 let Some(file) = self.ledger.files.get(ask) else {
                     return self
                         .broken(&[*ask], "an outcome of an ask that is not in the journal".to_owned());
@@ -312,7 +312,7 @@ impl World {
         let Some(writer) = &self.daemons[d].writer else { return Ok(()) };
         let now = self.clock.stamp();
         let next = writer.poll_timeout(now).map_or(u64::MAX, |(after, _)| after);
-        let hold = self.daemons[d].hold_until.map_or(0, |until| until.saturating_sub(self.clock.now));
+        let hold = self.daemons[d].hold_at_most.map_or(0, |until| until.saturating_sub(self.clock.now));
         for (id, ask) in writer.state().asks() {
             let Some(file) = self.ledger.files.get(&id) else { continue };
             let mut due: Vec<(u64, &str)> = Vec::new();

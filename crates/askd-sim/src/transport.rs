@@ -59,7 +59,7 @@ pub(crate) enum Back {
 /// What a held request is answered with.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
-    Outcome {
+    Settled {
         ask: AskId,
         outcome: Box<Outcome>,
         verdict: Verdict,
