@@ -47,7 +47,8 @@ const MIN_LINE: usize = 15;
 
 static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let shapes: Vec<_> = PREFIXED.iter().map(|(kind, secret)| format!("(?:{kind}){secret}")).collect();
-    compile(&shapes.join("|"))
+    // "ri" + "sk-…" is no token. The boundary is a part of the pattern, so that one search is enough for one line.
+    compile(&format!("(?:^|(?u:[^A-Za-z0-9_-]))({})", shapes.join("|")))
 });
 
 /// The readable beginning of what [`TOKENS`] found.
@@ -80,57 +81,64 @@ fn compile(pattern: &str) -> Option<Regex> {
 /// The bytes of `line` to be covered, in no order and perhaps overlapping.
 pub(super) fn secrets(line: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    // Most lines are short, and the shortest secret of a shape is not.
-    if line.len() < MIN_LINE {
-        if line.contains("://") {
-            each(&URLS, line, |_, secret| found.push(secret));
-        }
+    let (Some(tokens), Some(kinds), Some(telegram), Some(named), Some(urls)) =
+        (TOKENS.as_ref(), KINDS.as_ref(), TELEGRAM.as_ref(), NAMED.as_ref(), URLS.as_ref())
+    else {
         return found;
+    };
+    // Most lines are short, and the shortest secret of a shape is not.
+    if line.len() >= MIN_LINE {
+        self::tokens(tokens, kinds, line, &mut found);
+        each(telegram, line, &mut found, |before, secret| {
+            // The number of a token is not the end of a longer one.
+            !ends_with(before, |b| b.is_ascii_digit()) && !starts_with(&line[secret.end..], is_word)
+        });
+        each(named, line, &mut found, |_, secret| {
+            // "Bearer authentication" is talk.
+            secret.len() >= 24 || line[secret.clone()].bytes().any(|b| b.is_ascii_digit())
+        });
     }
-    tokens(line, &mut found);
-    each(&TELEGRAM, line, |before, secret| {
-        // The number of a token is not the end of a longer one.
-        if !ends_with(before, |b| b.is_ascii_digit()) && !starts_with(&line[secret.end..], is_word) {
-            found.push(secret);
-        }
-    });
-    each(&NAMED, line, |_, secret| {
-        // "Bearer authentication" is talk.
-        if secret.len() >= 24 || line[secret.clone()].bytes().any(|b| b.is_ascii_digit()) {
-            found.push(secret);
-        }
-    });
-    each(&URLS, line, |_, secret| found.push(secret));
+    if line.contains("://") {
+        each(urls, line, &mut found, |_, _| true);
+    }
     found
 }
 
-/// Calls `on` with what stands before each match and with the secret in it.
-fn each(regex: &LazyLock<Option<Regex>>, line: &str, mut on: impl FnMut(&str, Range<usize>)) {
-    let Some(regex) = regex.as_ref() else { return };
-    for captures in regex.captures_iter(line) {
+/// Takes the secret of each match that `is_one` finds to be one, given what stands before the match.
+fn each(
+    regex: &Regex,
+    line: &str,
+    found: &mut Vec<Range<usize>>,
+    is_one: impl Fn(&str, &Range<usize>) -> bool,
+) {
+    let mut at = 0;
+    while let Some(captures) = regex.captures_at(line, at) {
         let (Some(whole), Some(secret)) = (captures.get(0), captures.iter().skip(1).flatten().next()) else {
-            continue;
+            return;
         };
-        on(&line[..whole.start()], secret.range());
+        if is_one(&line[..whole.start()], &secret.range()) {
+            found.push(secret.range());
+            at = whole.end();
+        } else {
+            // Another may begin inside of it.
+            at = whole.start() + line[whole.start()..].chars().next().map_or(1, char::len_utf8);
+        }
     }
 }
 
-fn tokens(line: &str, found: &mut Vec<Range<usize>>) {
-    let (Some(tokens), Some(kinds)) = (TOKENS.as_ref(), KINDS.as_ref()) else { return };
-    let mut at = 0;
-    while let Some(token) = tokens.find_at(line, at) {
-        // "ri" + "sk-…" is no token; another may begin inside of it.
-        if ends_with(&line[..token.start()], |b| is_word(b) || b == b'-') {
-            at = token.start() + 1;
-            continue;
-        }
-        at = token.end();
-        let kind = kinds.find(token.as_str()).map_or(0, |kind| kind.end());
-        let secret = &token.as_str()[kind..];
-        if looks_random(secret) {
-            found.push(token.start() + kind..token.end());
-        }
+fn tokens(tokens: &Regex, kinds: &Regex, line: &str, found: &mut Vec<Range<usize>>) {
+    each(tokens, line, found, |_, token| {
+        let token = &line[token.clone()];
+        looks_random(&token[kind(kinds, token)..])
+    });
+    for token in found {
+        token.start += kind(kinds, &line[token.clone()]);
     }
+}
+
+/// How many bytes of a token tell its kind.
+fn kind(kinds: &Regex, token: &str) -> usize {
+    kinds.find(token).map_or(0, |kind| kind.end())
 }
 
 /// Whether a token is more than words put together with hyphens: `sk-learn-contrib-extras-and-more` is not.

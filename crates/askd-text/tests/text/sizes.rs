@@ -49,6 +49,8 @@ fn s7_megabytes_of_anything_are_shown_in_reasonable_time() {
         ("accents", "e\u{301}\u{302}\u{303}\u{304}\u{305}"),
         ("secrets", "ghp_aB3dE5gH7jK9mN1pQ2sT4vW6xY8zaB3dE5gH7 "),
         ("half secrets", "sk-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-"),
+        ("beginnings of secrets", "sk-"),
+        ("beginnings of others", ".sk-a.eyJaaaaaaaa.AKIA"),
         ("half URLs", "://a:"),
         ("beginnings of keys", "-----BEGIN PRIVATE KEY-----"),
     ] {
