@@ -276,6 +276,25 @@ fn c1_whatever_goes_wrong_while_it_is_asked_nothing_is_said() {
 }
 
 #[test]
+fn c6_an_interrupt_while_it_is_asked_cancels() {
+    let daemon = Daemon::start();
+    twice(&daemon);
+    let child = hook(&daemon).start(&call("toolu_3"));
+    daemon.request().reply("200 OK", SEEN);
+    let request = daemon.request();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let told = daemon.request();
+    assert_eq!((told.target.as_str(), &told.token), ("/v1/asks/withdraw", &request.token));
+    assert_eq!(told.json(), json!({"key": request.raise().key, "cause": "cancelled"}));
+    told.reply("204 No Content", "");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((stdout(&output), output.status.code()), ("", Some(0)));
+    // Nothing is left that would stop the next turn.
+    assert_silent(&hook(&daemon).run(&batch("toolu_3", INPUT)), "");
+}
+
+#[test]
 fn what_is_remembered_ends_with_the_session() {
     let daemon = Daemon::start();
     twice(&daemon);

@@ -170,17 +170,9 @@ fn hooks(desk: &Desk, file: &Path, findings: &Findings, report: &mut Report) {
             format!("{again}, or set ASKD_DIR as it was when it ran first"),
         );
     }
-    for hook in findings.hooks.iter().filter(|hook| hook.event == "PermissionRequest") {
+    let asking = |hook: &&EventHook| matches!(hook.event.as_str(), "PermissionRequest" | "PreToolUse");
+    for hook in findings.hooks.iter().filter(asking) {
         ask_hook(file, hook, again, report);
-    }
-    if findings.hooks.iter().any(|hook| hook.event == "PreToolUse" && hook.is_outdated()) {
-        report.problem(
-            format!(
-                "{}: the hook for PreToolUse is of an older askd: a call that repeats itself is not asked about",
-                named(file)
-            ),
-            again,
-        );
     }
     if report.problems() == before {
         report.good(format!("hooks for {} events in {}", findings.hooks.len(), named(file)));
@@ -188,18 +180,20 @@ fn hooks(desk: &Desk, file: &Path, findings: &Findings, report: &mut Report) {
 }
 
 fn ask_hook(file: &Path, hook: &EventHook, again: &str, report: &mut Report) {
-    let file = named(file);
+    let (file, event) = (named(file), safe(&hook.event));
     match hook.timeout_secs {
+        _ if hook.event == "PreToolUse" && hook.is_outdated() => report.problem(
+            format!("{file}: {event} is of an older askd: a call that repeats itself is not asked about"),
+            again,
+        ),
         Some(secs) if secs > MOST_TIMEOUT_SECS => report.problem(
-            format!(
-                "{file}: the time-out of PermissionRequest is {secs}s; some versions end such a hook at once"
-            ),
+            format!("{file}: the time-out of {event} is {secs}s; some versions end such a hook at once"),
             again,
         ),
         Some(secs) if secs >= SHORT_TIMEOUT_SECS * 2 => {}
         secs => report.problem(
             format!(
-                "{file}: PermissionRequest is handed back to Claude's own prompt after {}s",
+                "{file}: {event} is handed back to Claude's own prompt after {}s",
                 secs.unwrap_or(SHORT_TIMEOUT_SECS)
             ),
             again,
@@ -207,8 +201,8 @@ fn ask_hook(file: &Path, hook: &EventHook, again: &str, report: &mut Report) {
     }
     if let Some(matcher) = hook.matcher.as_deref().filter(|matcher| !matches!(*matcher, "*" | "")) {
         report.note(
-            format!("{file}: PermissionRequest is matched by {} only", safe(matcher)),
-            "asks of other tools stay in Claude's own prompt; setup would match *",
+            format!("{file}: {event} is matched by {} only", safe(matcher)),
+            "what other tools ask stays in Claude's own prompt; setup would match *",
         );
     }
 }

@@ -174,6 +174,15 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
         (Some(1), true),
         "{out}"
     );
+    // As it was written before calls that repeat themselves were asked about.
+    let mut older: Value = serde_json::from_str(&good).unwrap();
+    let hook = &mut older["hooks"]["PreToolUse"][0]["hooks"][0];
+    hook["timeout"] = 15.into();
+    hook["args"].as_array_mut().unwrap().retain(|arg| arg != "--timeout" && arg != "604800");
+    fs::write(settings(&world), older.to_string()).unwrap();
+    let (code, out) = doctor(&world);
+    assert_eq!((code, out.contains("PreToolUse is of an older askd")), (Some(1), true), "{out}");
+    assert_eq!(out.matches("run `askd setup claude-code` again").count(), 1, "{out}");
     fs::write(settings(&world), good.replace(world.askd_dir().to_str().unwrap(), "/elsewhere")).unwrap();
     let (code, out) = doctor(&world);
     assert_eq!((code, out.contains("another place")), (Some(1), true), "{out}");
