@@ -184,8 +184,10 @@ impl World {
         let settings = &self.plan.settings;
         let Some(writer) = &self.daemons[d].writer else { return };
         let remote = settings.remotes > 0 || writer.state().surfaces().any(|(_, s)| s.remote);
-        self.daemons[d].hold_until = remote.then(|| self.clock.now + settings.wake_hold_ms);
-        self.daemons[d].hold_at_most = self.daemons[d].hold_until;
+        let until = remote.then(|| self.clock.now + settings.wake_hold_ms);
+        self.daemons[d].hold_until = until;
+        // A wait that is on stays on.
+        self.daemons[d].hold_at_most = until.or(self.daemons[d].hold_at_most);
         self.daemons[d].polled.clear();
     }
 

@@ -107,8 +107,10 @@ impl State {
     pub(super) fn hold_for_remotes(&mut self, now: Now) {
         let attached = self.surfaces.values().filter(|s| s.remote).count();
         self.timers.polled.clear();
-        self.timers.hold_until = (attached > 0 || self.settings.remotes > 0)
-            .then(|| now.boot_ms.saturating_add(self.settings.wake_hold_ms));
+        // A wait that is on stays on, also when the surface that it is for has left since.
+        if attached > 0 || self.settings.remotes > 0 {
+            self.timers.hold_until = Some(now.boot_ms.saturating_add(self.settings.wake_hold_ms));
+        }
     }
 
     pub(super) fn remote_polled(&mut self, surface: &SurfaceId) {
