@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use super::NotSplit;
+
 /// One command or comment: where it stands and what joins it to the one before.
 pub(super) struct Piece {
     pub(super) operator: &'static str,
@@ -19,19 +21,18 @@ impl Piece {
     }
 }
 
-/// The pieces of a command in order, and where a last `;` stands that joins nothing; `None` where a quote stays open
-/// or two operators meet.
-pub(super) fn pieces(command: &str) -> Option<(Vec<Piece>, Option<usize>)> {
+/// The pieces of a command in order, and where a last `;` stands that joins nothing.
+pub(super) fn pieces(command: &str) -> Result<(Vec<Piece>, Option<usize>), NotSplit> {
     let mut lexer = Lexer { bytes: command.as_bytes(), at: 0, pieces: Vec::new(), start: None, joined: None };
     while lexer.at < lexer.bytes.len() {
         lexer.step()?;
     }
     lexer.end_command(lexer.at);
     match lexer.joined {
-        Some((";", at)) => Some((lexer.pieces, Some(at))),
-        Some(("↵", _)) | None => Some((lexer.pieces, None)),
+        Some((";", at)) => Ok((lexer.pieces, Some(at))),
+        Some(("↵", _)) | None => Ok((lexer.pieces, None)),
         // `a &&` waits for more.
-        Some(_) => None,
+        Some(_) => Err(NotSplit::Syntax),
     }
 }
 
@@ -50,7 +51,7 @@ impl Lexer<'_> {
         self.bytes.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    fn step(&mut self) -> Option<()> {
+    fn step(&mut self) -> Result<(), NotSplit> {
         match self.peek(0) {
             b' ' | b'\t' => self.at += 1,
             b'\n' => self.line_break(),
@@ -66,22 +67,31 @@ impl Lexer<'_> {
             b';' => self.operator(";", 1)?,
             b'&' if self.peek(1) == b'&' => self.operator("&&", 2)?,
             b'|' if self.peek(1) == b'|' => self.operator("||", 2)?,
+            b'|' if self.peek(1) == b'&' => return Err(NotSplit::Has("a pipe for errors (|&)")),
             b'|' => self.operator("|", 1)?,
             b'&' if self.peek(1) == b'>' => self.word()?,
-            b'&' | b'(' | b')' | b'`' => return None,
+            b'&' => return Err(NotSplit::Has("a background job (&)")),
             _ => self.word()?,
         }
-        Some(())
+        Ok(())
     }
 
     /// A word with everything that sticks to it: quotes, escapes, redirections.
-    fn word(&mut self) -> Option<()> {
+    fn word(&mut self) -> Result<(), NotSplit> {
         self.start.get_or_insert(self.at);
         loop {
             match self.peek(0) {
-                b'\\' => self.at += if self.at + 1 < self.bytes.len() { 2 } else { return None },
+                b'\\' if self.at + 1 == self.bytes.len() => return Err(NotSplit::Syntax),
+                b'\\' => self.at += 2,
                 b'\'' => self.quoted(b'\'')?,
                 b'"' => self.quoted(b'"')?,
+                b'<' if self.peek(1) == b'<' => {
+                    let is_string = self.peek(2) == b'<';
+                    return Err(NotSplit::Has(if is_string { "a here-string" } else { "a here-document" }));
+                }
+                b'>' | b'<' if self.peek(1) == b'(' => return Err(NotSplit::Has("a process substitution")),
+                b'$' => self.dollar()?,
+                b'`' => return Err(NotSplit::Has("a command substitution")),
                 b'>' | b'<' => {
                     self.at += 1;
                     // `>&`, `<&`, `>|`: no operator begins here.
@@ -90,37 +100,58 @@ impl Lexer<'_> {
                     }
                 }
                 b'&' if self.peek(1) == b'>' => self.at += 2,
-                b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' => return Some(()),
-                b'(' | b')' | b'`' => return None,
-                _ if self.at == self.bytes.len() => return Some(()),
+                b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' => return Ok(()),
+                b'(' if self.peek(1) == b')' => return Err(NotSplit::Has("a function")),
+                b'(' if self.start == Some(self.at) => return Err(NotSplit::Has("a subshell")),
+                b'(' | b')' => return Err(NotSplit::Has("parentheses")),
+                _ if self.at == self.bytes.len() => return Ok(()),
                 _ => self.at += 1,
             }
         }
     }
 
-    fn quoted(&mut self, quote: u8) -> Option<()> {
+    fn quoted(&mut self, quote: u8) -> Result<(), NotSplit> {
         self.at += 1;
         loop {
-            match *self.bytes.get(self.at)? {
+            match *self.bytes.get(self.at).ok_or(NotSplit::Syntax)? {
                 b if b == quote => break,
                 b'\\' if quote == b'"' => self.at += 2,
-                b'`' if quote == b'"' => return None,
+                b'$' if quote == b'"' => self.dollar()?,
+                b'`' if quote == b'"' => return Err(NotSplit::Has("a command substitution")),
                 _ => self.at += 1,
             }
         }
         self.at += 1;
-        Some(())
+        Ok(())
     }
 
-    fn operator(&mut self, operator: &'static str, len: usize) -> Option<()> {
+    /// A variable by its name; everything else behind a `$` can hold more than meets the eye.
+    fn dollar(&mut self) -> Result<(), NotSplit> {
+        match (self.peek(1), self.peek(2)) {
+            (b'(', b'(') | (b'[', _) => return Err(NotSplit::Has("arithmetic")),
+            (b'(', _) => return Err(NotSplit::Has("a command substitution")),
+            (b'{', _) => {
+                let rest = &self.bytes[self.at + 2..];
+                let name = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+                if name == 0 || rest.get(name) != Some(&b'}') {
+                    return Err(NotSplit::Has("a variable that is changed on the way"));
+                }
+                self.at += name + 3;
+            }
+            _ => self.at += 1,
+        }
+        Ok(())
+    }
+
+    fn operator(&mut self, operator: &'static str, len: usize) -> Result<(), NotSplit> {
         self.end_command(self.at);
         // An operator needs a command before it.
         if self.joined.is_some() || self.pieces.is_empty() {
-            return None;
+            return Err(NotSplit::Syntax);
         }
         self.joined = Some((operator, self.at));
         self.at += len;
-        Some(())
+        Ok(())
     }
 
     fn line_break(&mut self) {

@@ -12,6 +12,7 @@ use crate::properties::shellish;
 /// exists, so bash reports each one it would run, with its arguments.
 const SCRIPT: &str = r#"
 PATH=/nonexistent
+set -f
 command_not_found_handle() {
     local all=
     for word in "$@"; do all+="<$word> "; done
