@@ -218,8 +218,12 @@ impl World {
         let expected = remote.len().max(usize::try_from(self.plan.settings.remotes).unwrap_or(0));
         let all = daemon.polled.len() >= expected && remote.iter().all(|id| daemon.polled.contains(*id));
         if all {
+            let everybody = before.iter().all(|id| daemon.polled.contains(id));
             self.daemons[d].hold_until = None;
-            self.daemons[d].hold_at_most = None;
+            // For one that left meanwhile it may wait to the end.
+            if everybody {
+                self.daemons[d].hold_at_most = None;
+            }
         }
     }
 
