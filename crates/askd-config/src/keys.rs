@@ -204,7 +204,9 @@ fn nearest(name: &str, names: impl Iterator<Item = &'static str>) -> Option<&'st
         let whole = strsim::damerau_levenshtein(name, other);
         // A key that is right but for its section is as good as one wrong letter.
         let key = strsim::damerau_levenshtein(&name[last(name)..], &other[last(other)..]) + 1;
-        whole.min(key)
+        // So is one that stops too early.
+        let cut = (name.len() > last(name) + 3 && other.starts_with(name)).then_some(2);
+        whole.min(key).min(cut.unwrap_or(usize::MAX))
     };
     names
         .map(|other| (distance(other), other))
@@ -227,6 +229,7 @@ mod tests {
         assert_eq!(suggestion("permission.background_default"), Some("permissions.background_default"));
         assert_eq!(suggestion("background_default"), Some("permissions.background_default"));
         assert_eq!(suggestion("hook.autostart"), Some("daemon.autostart"));
+        assert_eq!(suggestion("remote.timeout"), Some("remote.timeout_secs"));
         assert_eq!(suggestion("permissions.zzz"), None);
         assert_eq!(suggestion(""), None);
         assert_eq!(suggestion("日本.語"), None);

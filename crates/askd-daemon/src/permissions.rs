@@ -110,6 +110,12 @@ impl InForce<'_> {
         if s.queue_cap > 0 {
             lines.push(format!("at most {} background asks wait behind the one in front", s.queue_cap));
         }
+        // The config's own warnings say it already where it is set there.
+        if s.safety_default == Decision::Allow
+            && self.overrides.iter().any(|o| o.safety_default == Some(Decision::Allow))
+        {
+            lines.push("warning: unattended loops go on without anyone confirming".to_owned());
+        }
         lines.extend(self.warnings.iter().map(|w| format!("warning: {w}")));
         lines
     }
@@ -251,6 +257,7 @@ mod tests {
             "background asks (jobs, workflow steps, background subagents): auto-deny in 6m0s"
         );
         assert_eq!(lines[2], "safety asks (doom-loop confirmations): auto-allow in 6m0s  (session override)");
+        assert!(lines.iter().any(|line| line.contains("warning: unattended loops")), "{lines:?}");
         assert!(in_force.confirmation(&mine).contains("warning: unattended loops"));
     }
 }

@@ -203,7 +203,7 @@ pub(crate) struct BulkArgs {
     #[arg(long)]
     pub(crate) all_background: bool,
     /// Do not ask back
-    #[arg(long, requires = "all_background")]
+    #[arg(long)]
     pub(crate) yes: bool,
 }
 
@@ -226,21 +226,21 @@ pub(crate) struct PermissionsArgs {
 pub(crate) enum PermissionsChange {
     /// The timed answer of background asks; with `safety`: of background safety asks
     Default {
-        #[arg(value_enum)]
+        #[arg(value_enum, value_name = "allow|deny")]
         answer: TimedAnswer,
-        #[arg(value_enum)]
+        #[arg(value_enum, value_name = "safety")]
         of: Option<Safety>,
     },
     /// Seconds until the timed answer; with `safety`: of background safety asks
     Timeout {
         #[arg(value_name = "SECS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
         secs: u64,
-        #[arg(value_enum)]
+        #[arg(value_enum, value_name = "safety")]
         of: Option<Safety>,
     },
     /// Allow every tool ask without asking anybody, and never a safety ask
     Skip {
-        #[arg(value_enum)]
+        #[arg(value_enum, value_name = "on|off")]
         state: Switch,
     },
 }

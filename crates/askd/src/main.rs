@@ -30,7 +30,7 @@ use clap::Parser;
 use crate::cli::{BulkArgs, Cli, Command};
 use crate::cmd::answer::Said;
 use crate::context::Desk;
-use crate::failure::{Done, status};
+use crate::failure::{Done, Failure, status};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -77,6 +77,11 @@ fn hook(args: Vec<OsString>) -> ExitCode {
 }
 
 fn answer(desk: &Desk, bulk: &BulkArgs, ids: &[String], said: &Said) -> Done {
+    if bulk.yes && !bulk.all_background {
+        return Err(Failure::wrong_use(
+            "--yes goes with --all-background; an ask that is named is not asked about",
+        ));
+    }
     if bulk.all_background {
         cmd::bulk::all_background(desk, said, bulk.yes)
     } else {

@@ -107,11 +107,61 @@ fn s1_an_agents_shell_cannot_answer() {
 }
 
 #[test]
+fn t12_all_background_settles_exactly_the_background_asks() {
+    let world = World::new();
+    world.start();
+    assert!(world.must(&["allow", "--all-background", "--yes"]).contains("no background ask is open"));
+    let jobs: Vec<_> = (0..3).map(|n| world.ask(&format!("job {n}"), &["--background"])).collect();
+    let handles: Vec<String> = (0..3).map(|n| world.handle(&format!("job {n}"))).collect();
+    let front = world.ask("front", &[]);
+    let safety = world.ask("loop", &["--background", "--safety", "doom_loop"]);
+    let (front_handle, safety_handle) = (world.handle("front"), world.handle("loop"));
+
+    // Nobody is at a terminal, and nobody said that this is meant.
+    let ran = world.run(&["allow", "--all-background"]);
+    assert_eq!((ran.code, ran.err.contains("add --yes")), (Some(2), true), "{ran:?}");
+    assert!(handles.iter().all(|handle| ran.err.contains(handle.as_str())), "{ran:?}");
+    assert!(!ran.err.contains(&front_handle), "{ran:?}");
+    let ran = world.command(&["allow", "--all-background", "--yes"]).env("CLAUDECODE", "1").output().unwrap();
+    assert_eq!(ran.status.code(), Some(7), "{ran:?}");
+    for n in 0..3 {
+        assert_eq!(world.open(&format!("job {n}"))["state"], "open");
+    }
+
+    let ran = world.run(&["allow", "--all-background", "--yes"]);
+    assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 3), "{ran:?}");
+    assert!(ran.err.contains(&format!("{safety_handle}: left open: a safety ask")), "{ran:?}");
+    for job in jobs {
+        assert_eq!(job.end().0, Some(0));
+    }
+    assert_eq!(world.open("loop")["state"], "open");
+    let ran = world.run(&["deny", "--all-background", "--yes", "-m", "enough"]);
+    assert_eq!((ran.code, ran.out.contains("denied by you in the command line: enough")), (Some(0), true));
+    assert_eq!(safety.end().0, Some(1));
+    assert_eq!(world.open("front")["state"], "open");
+    for wrong in [
+        &["allow", "--all-background", "k7f"][..],
+        &["allow", "--yes", "k7f"],
+        &["allow", "--all-background", "--option", "x"],
+    ] {
+        assert_eq!(world.run(wrong).code, Some(2), "{wrong:?}");
+    }
+    drop(front);
+}
+
+#[test]
 fn without_a_daemon_there_is_nothing_to_answer() {
     let world = World::new();
-    for args in
-        [&["ls"][..], &["show", "k7f"], &["allow", "k7f"], &["sessions"], &["log"], &["daemon", "restart"]]
-    {
+    for args in [
+        &["ls"][..],
+        &["show", "k7f"],
+        &["allow", "k7f"],
+        &["sessions"],
+        &["log"],
+        &["daemon", "restart"],
+        &["permissions"],
+        &["deny", "--all-background"],
+    ] {
         let ran = world.run(args);
         assert_eq!(
             (ran.code, ran.err.contains("no askd daemon runs") || ran.err.contains("no daemon runs")),

@@ -134,6 +134,64 @@ fn s7_a_wrong_config_is_named_and_no_daemon_starts_with_it() {
 }
 
 #[test]
+fn t6_every_wrong_setting_is_named_with_its_line_and_what_was_meant() {
+    let world = World::new();
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    let text = "[permissions]\nqueue_kap = 1\nbackground_deny = \"halt\"\nsafety_timeout_secs = -1\n\
+                dangerously_skip_permission = true\n[remote]\ntimeout = 5\n[notify]\nbel = false\n";
+    fs::write(world.askd_dir().join("config.toml"), text).unwrap();
+    let ran = world.run(&["config", "check"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (Some(1), 6), "{ran:?}");
+    for (line, parts) in [
+        (2, &["permissions.queue_kap", "did you mean permissions.queue_cap?"][..]),
+        (3, &["permissions.background_deny = ", "halt", "continue", "stop"]),
+        (4, &["permissions.safety_timeout_secs = -1", "1 to 31536000"]),
+        (5, &["did you mean permissions.dangerously_skip_permissions?"]),
+        (7, &["remote.timeout", "did you mean remote.timeout_secs?"]),
+        (9, &["notify.bel", "did you mean notify.bell?"]),
+    ] {
+        let at = format!("config.toml:{line}:");
+        let found = ran.err.lines().find(|said| said.contains(&at));
+        let said = found.unwrap_or_else(|| panic!("{at} in {ran:?}"));
+        for part in parts {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+    }
+}
+
+#[test]
+fn s2_new_settings_are_explained_and_skip_waits_for_a_person() {
+    let world = World::new();
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    let text = "[permissions]\nqueue_cap = 2\nbackground_deny = \"stop\"\n\
+                dangerously_skip_permissions = true\n[remote]\ntimeout_secs = 60\ntimeout_action = \"deny\"\n\
+                [notify]\nbell = false\n";
+    fs::write(world.askd_dir().join("config.toml"), text).unwrap();
+    for (key, value) in [
+        ("permissions.queue_cap", "2"),
+        ("permissions.background_deny", "stop"),
+        ("permissions.dangerously_skip_permissions", "true"),
+        ("remote.timeout_secs", "60"),
+        ("remote.timeout_action", "deny"),
+        ("notify.bell", "false"),
+    ] {
+        let out = world.must(&["config", "explain", key]);
+        assert!(out.contains(value) && out.contains("config.toml:"), "{key}: {out}");
+    }
+    world.start();
+    let asked = world.ask("waits", &[]);
+    let handle = world.handle("waits");
+    world.must(&["deny", &handle]);
+    assert_eq!(asked.end().0, Some(1));
+    assert!(world.must(&["config", "check"]).contains("dangerously_skip_permissions"));
+    world.must(&["config", "accept", "permissions.dangerously_skip_permissions"]);
+    assert_eq!(world.ask("runs", &[]).end().0, Some(0));
+    let out = world.must(&["permissions"]);
+    assert!(out.contains("skip-permissions: on") && out.contains("warning: "), "{out}");
+    assert!(out.contains("at most 2 background asks wait"), "{out}");
+}
+
+#[test]
 fn the_settings_print_themselves() {
     let world = World::new();
     let file = world.must(&["config"]);

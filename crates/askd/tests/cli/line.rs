@@ -1,7 +1,13 @@
 //! Line mode through a pipe: what is drawn, what answers, and what does not.
 
-use crate::world::{Running, World, until};
+use std::fs;
+
+use askd_client::{Answers, Places};
+use askd_wire::{RegisterSurface, Scope, SurfaceKind, SurfaceReport};
 use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::world::{Running, World, until};
 
 /// A surface that is attached and has said so.
 fn surface(world: &World) -> Running {
@@ -169,4 +175,108 @@ fn s4_hostile_text_is_inert_and_nothing_rings_in_a_pipe() {
     assert!(all.contains("\\u{1b}[2Jls \\u{202e}x\\u{7}"), "{all}");
     assert!(all.contains("subagent    a\\u{1b}[1mb"), "{all}");
     drop(asked);
+}
+
+#[test]
+fn t7_policy_lines_are_typed_here_too() {
+    let world = World::new();
+    let asked = world.ask("one", &["--session", "s"]);
+    world.open("one");
+    let mut line = surface(&world);
+    line.type_line("/permissions timeout 90");
+    line.line("background asks: auto-deny in 1m30s  (for every session until the daemon stops)");
+    line.type_line("/permissions default allow safety --session s");
+    line.line("safety asks: auto-allow in 6m0s  (session override for s)");
+    line.line("warning: unattended loops go on");
+    line.type_line("/permissions");
+    line.line("background asks (jobs, workflow steps, background subagents): auto-deny in 1m30s");
+    line.line("[pending]");
+    line.type_line("/skip-permissions on");
+    line.line("skip-permissions on: every tool ask is allowed, no safety ask");
+    assert_eq!(world.ask("two", &[]).end().0, Some(0));
+    line.line("allowed: permissions are skipped");
+    for wrong in ["/permissions default maybe", "/permissions timeout 0", "/skip-permissions maybe"] {
+        line.type_line(wrong);
+        let said = line.line("usage: /permissions");
+        assert!(said.contains("nothing was changed"), "{said}");
+    }
+    line.type_line("/permissions --session nobody default allow");
+    line.line("no session is named nobody");
+    line.type_line("/permit");
+    line.line("not understood");
+    let view = world.json(&["permissions", "--json"]);
+    assert_eq!(
+        (&view["background"]["default"], &view["safety"]["default"]),
+        (&"deny".into(), &"deny".into())
+    );
+    assert_eq!(world.open("one")["state"], "open");
+    drop(asked);
+}
+
+#[test]
+fn t13_an_ask_over_the_cap_leaves_one_line_with_its_own_cause() {
+    let world = World::new();
+    let mut line = surface(&world);
+    let asked: Vec<_> =
+        (0..6).map(|n| world.ask(&format!("job {n}"), &["--background", "--session", "s"])).collect();
+    for n in 0..6 {
+        world.open(&format!("job {n}"));
+    }
+    let (code, out) = world.ask("one too many", &["--background", "--session", "s"]).end();
+    assert_eq!((code, out.contains("queue full: auto-denied")), (Some(1), true), "{out}");
+    let said = line.line("queue full: auto-denied");
+    assert!(said.contains("Bash: one too many"), "{said}");
+    // It never asked anybody anything.
+    assert!(!line.seen.iter().any(|seen| seen.contains("command     one too many")), "{:#?}", line.seen);
+    drop(asked);
+}
+
+#[test]
+fn t6_risky_settings_are_told_at_the_start() {
+    let world = World::new();
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    fs::write(world.askd_dir().join("config.toml"), "[permissions]\nsafety_default = \"allow\"\n").unwrap();
+    let mut line = surface(&world);
+    assert!(
+        line.seen.iter().any(|seen| seen.contains("waits until a person accepts it")),
+        "{:#?}",
+        line.seen
+    );
+    line.type_line("quit");
+    assert_eq!(line.end().0, Some(0));
+    world.must(&["config", "accept", "permissions.safety_default"]);
+    let line = surface(&world);
+    let warned = "warning: permissions.safety_default = \"allow\": unattended loops go on";
+    assert!(line.seen.iter().any(|seen| seen.contains(warned)), "{:#?}", line.seen);
+}
+
+#[test]
+fn t3_a_remote_silence_is_counted_down_and_named() {
+    let world = World::new();
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    fs::write(world.askd_dir().join("config.toml"), "[remote]\ntimeout_secs = 2\n").unwrap();
+    let mut line = surface(&world);
+    let places = Places::at(&world.askd_dir());
+    let mut remote = Answers::connect(&places).unwrap();
+    let registered = remote
+        .register(&RegisterSurface {
+            name: "a phone".to_owned(),
+            kind: SurfaceKind::Remote,
+            scope: Scope::All,
+            capacity: None,
+        })
+        .unwrap();
+    let events = remote.events(Some(&registered.surface), None).unwrap();
+    let asked = world.ask("one", &[]);
+    let ask = world.open("one");
+    line.line("command     one");
+    assert_eq!(ask["deadline"], Value::Null);
+    let shown = SurfaceReport::Shown { ask: ask["id"].as_str().unwrap().to_owned() };
+    Answers::connect(&places).unwrap().report(&registered.surface, &shown).unwrap();
+    let handle = ask["handle"].as_str().unwrap();
+    line.line(&format!("{handle}: auto-deny in"));
+    line.line(&format!("{handle}: no remote answer: auto-denied after 2s"));
+    let (code, out) = asked.end();
+    assert_eq!((code, out.contains("no remote answer")), (Some(1), true), "{out}");
+    drop(events);
 }

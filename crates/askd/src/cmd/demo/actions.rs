@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use askd_wire::{Choice, ChoiceKind, LoopSeen};
 use serde_json::{Value, json};
 
 /// Files and what is written into them.
@@ -14,13 +15,13 @@ pub(super) const REPORT: (&str, &str) = ("report.txt", "All 12 checks passed.");
 /// A file that is there before anybody is asked.
 pub(super) const NOTES: (&str, &str) = (
     "notes.md",
-    "# Notes\n\nThe build takes four minutes.\nTests run on every commit.\n\n## To do\n\n- cache the dependencies\n- \
-     split the slow test\n- write the release notes\n",
+    "# Notes\n\nThe build takes four minutes.\nTests run on every commit.\n\n## To do\n\n1. Cache the dependencies.\n\
+     2. Split the slow test.\n3. Write the release notes.\n",
 );
 /// What an edit replaces in it, and by what.
 pub(super) const EDITED: (&str, &str) = (
-    "- cache the dependencies\n- split the slow test\n",
-    "- cache the dependencies (done)\n- split the slow test into three\n- drop the old script\n",
+    "1. Cache the dependencies.\n2. Split the slow test.\n3. Write the release notes.\n",
+    "1. Split the slow test into three.\n2. Drop the old script.\n3. Write the release notes.\n",
 );
 
 /// One call of a tool.
@@ -30,6 +31,8 @@ pub(super) struct Call {
     pub(super) kind: Option<&'static str>,
     pub(super) title: Option<String>,
     pub(super) input: Value,
+    /// Empty: a plain yes and a plain no.
+    pub(super) options: Vec<Choice>,
     /// What it is in a sentence: `write hello.txt`.
     pub(super) words: String,
     pub(super) effect: Effect,
@@ -42,6 +45,8 @@ pub(super) enum Effect {
     Edit(&'static str, (&'static str, &'static str)),
     /// The demo runs no command: it says that it would.
     Pretend,
+    /// The turn goes on with what it did, or it ends.
+    Continue,
 }
 
 pub(super) fn write(dir: &Path, file: (&'static str, &'static str)) -> Call {
@@ -51,6 +56,7 @@ pub(super) fn write(dir: &Path, file: (&'static str, &'static str)) -> Call {
         kind: Some("edit"),
         title: None,
         input: json!({"file_path": dir.join(name).to_string_lossy(), "content": content}),
+        options: Vec::new(),
         words: format!("write {name}"),
         effect: Effect::Write(name, content),
     }
@@ -63,6 +69,7 @@ pub(super) fn edit(dir: &Path) -> Call {
         kind: Some("edit"),
         title: None,
         input: json!({"file_path": dir.join(name).to_string_lossy(), "old_string": EDITED.0, "new_string": EDITED.1}),
+        options: Vec::new(),
         words: format!("edit {name}"),
         effect: Effect::Edit(name, EDITED),
     }
@@ -74,6 +81,7 @@ fn command(command: &str, words: String) -> Call {
         kind: Some("execute"),
         title: None,
         input: json!({"command": command}),
+        options: Vec::new(),
         words,
         effect: Effect::Pretend,
     }
@@ -115,14 +123,29 @@ pub(super) fn again() -> Call {
 }
 
 /// What is asked when the same call is made again and again.
-pub(super) fn doom_loop(repeated: &Call, times: u32, since: &str) -> Call {
+pub(super) fn doom_loop(repeated: &Call, seen: &LoopSeen) -> Call {
+    let choice = |id: &str, label: &str, kind| Choice {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        kind,
+        grants: None,
+        payload: None,
+    };
     Call {
         tool: "doom_loop",
         kind: None,
-        title: Some(format!("The same call, {times} times in a row: let it go on?")),
-        input: json!({"call": {"tool": repeated.tool, "input": repeated.input}, "times": times, "since": since}),
+        title: Some(format!("{} with the same input {} times in a row", repeated.tool, seen.times)),
+        input: json!({
+            "repeated_call": {"tool": repeated.tool, "input": repeated.input},
+            "times": seen.times,
+            "since": seen.since,
+        }),
+        options: vec![
+            choice("allow_once", "Let it continue", ChoiceKind::AllowOnce),
+            choice("reject_once", "Stop the turn", ChoiceKind::RejectOnce),
+        ],
         words: "go on with the same call".to_owned(),
-        effect: Effect::Pretend,
+        effect: Effect::Continue,
     }
 }
 

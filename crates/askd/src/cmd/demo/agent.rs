@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use askd_client::daemon::Door;
 use askd_client::{Asker, CallError, Unavailable, Wake, Watch, daemon, random_hex};
 use askd_wire::{
-    Action, Ask, Attendance, Class, LoopSeen, Observation, ObservationBatch, OutcomeKind, RaiseAsk,
+    Action, Ask, Attendance, Class, LoopSeen, Observation, ObservationBatch, Outcome, OutcomeKind, RaiseAsk,
     RequesterKind, Subagent, Verdict,
 };
 use serde_json::Map;
@@ -276,7 +276,7 @@ fn act(asker: &mut Asker, ask: &Ask, part: &Part, asked: &Asked) -> Result<(Flow
         if outcome.stop {
             flow = Flow::End;
         }
-        let reason = out::safe(outcome.reason_for_model.as_deref().unwrap_or("no reason was given"));
+        let reason = out::safe(&reason(outcome, &asked.call));
         let stop = if outcome.stop { " I was told to stop, so I stop." } else { "" };
         let not = refrained(&asked.call);
         format!("I was not allowed, so {not}. I was told: {reason}{stop}")
@@ -305,6 +305,7 @@ fn carry_out(dir: &Path, call: &Call) -> Result<String, Failure> {
             Ok(format!("edited {name}"))
         }
         Effect::Pretend => Ok("done as if: the demo runs no command".to_owned()),
+        Effect::Continue => Ok("gone on; counting begins anew".to_owned()),
     }
 }
 
@@ -313,6 +314,24 @@ fn refrained(call: &Call) -> String {
         Effect::Write(name, _) => format!("{name} is not written"),
         Effect::Edit(name, _) => format!("{name} is not edited"),
         Effect::Pretend => format!("I do not {}", call.words),
+        Effect::Continue => "the subagent's turn ends".to_owned(),
+    }
+}
+
+/// What the model is told. Whoever asks whether a loop may go on hears which of the four results it was.
+fn reason(outcome: &Outcome, call: &Call) -> String {
+    let told = outcome.reason_for_model.as_deref().unwrap_or("no reason was given");
+    if !matches!(call.effect, Effect::Continue) {
+        return told.to_owned();
+    }
+    match outcome.cause.as_str() {
+        "person" => match outcome.message.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
+            Some(words) => format!("the user declined to let it continue: {words}"),
+            None => "the user declined to let it continue".to_owned(),
+        },
+        "timed" | "overflow" | "remote_timeout" => "no answer arrived before the deadline".to_owned(),
+        "unreachable" => "this context has no way to ask for confirmation".to_owned(),
+        _ => told.to_owned(),
     }
 }
 
@@ -345,7 +364,7 @@ fn raise(part: &Part, asked: &Asked) -> Result<RaiseAsk, Failure> {
         tool_call: None,
         turn: None,
         session_title: Some("askd demo".to_owned()),
-        options: Vec::new(),
+        options: call.options.clone(),
         deadline_secs: *deadline_secs,
         gives_up_secs: None,
         requester: RequesterKind::Library,
@@ -357,4 +376,28 @@ fn raise(part: &Part, asked: &Asked) -> Result<RaiseAsk, Failure> {
         place: None,
         extra: Map::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::demo::actions;
+    use crate::view::samples;
+
+    #[test]
+    fn t8_the_end_of_a_loop_says_which_of_the_four_results_it_was() {
+        let seen = LoopSeen { call: "c".to_owned(), times: 3, since: "2026-11-30T08:00:00Z".to_owned() };
+        let question = actions::doom_loop(&actions::again(), &seen);
+        let mut outcome = samples::settled().outcome.unwrap();
+        let told = |outcome: &Outcome| reason(outcome, &question);
+        assert_eq!(told(&outcome), "the user declined to let it continue: not this folder");
+        outcome.message = None;
+        assert_eq!(told(&outcome), "the user declined to let it continue");
+        outcome.cause = "timed".to_owned();
+        assert_eq!(told(&outcome), "no answer arrived before the deadline");
+        outcome.cause = "unreachable".to_owned();
+        assert_eq!(told(&outcome), "this context has no way to ask for confirmation");
+        // Every other call is told what the daemon says.
+        assert_eq!(reason(&outcome, &actions::again()), "not this folder");
+    }
 }

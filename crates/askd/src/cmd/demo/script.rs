@@ -6,7 +6,7 @@ use askd_wire::Attendance;
 
 use crate::failure::Failure;
 
-use super::actions::{self, Call, FIRST, REPORT, SECOND};
+use super::actions::{self, FIRST, REPORT, SECOND};
 use super::agent::{Agent, Asked, Flow, Heard, Thread};
 
 /// Seconds until the timed answers: long enough to read, short enough to watch.
@@ -37,8 +37,8 @@ pub(super) fn short(agent: &mut Agent<'_>) -> Result<Flow, Failure> {
 
 /// All of it.
 pub(super) fn all(agent: &mut Agent<'_>) -> Result<Flow, Failure> {
-    let chapters: [fn(&mut Agent<'_>) -> Result<Flow, Failure>; 6] =
-        [simple, subagents, hostile, timed, burst, repeats];
+    type Chapter = fn(&mut Agent<'_>) -> Result<Flow, Failure>;
+    let chapters: [Chapter; 6] = [simple, subagents, hostile, timed, burst, repeats];
     for (at, chapter) in chapters.into_iter().enumerate() {
         if at > 0 && agent.rest(REST)? == Flow::End {
             return Ok(Flow::End);
@@ -130,8 +130,7 @@ fn repeats(agent: &mut Agent<'_>) -> Result<Flow, Failure> {
         agent.say("It was not noticed: this daemon does not watch for it.")?;
         return Ok(Flow::On);
     };
-    let question: Call = actions::doom_loop(&call, seen.times, &seen.since);
-    agent.ask_all(vec![Asked::of(LOOPING, question).within(LOOP).safety()], |_| ())
+    agent.ask_all(vec![Asked::of(LOOPING, actions::doom_loop(&call, &seen)).within(LOOP).safety()], |_| ())
 }
 
 #[cfg(test)]
