@@ -392,7 +392,7 @@ impl World {
         let chosen = outcome.option.as_ref().and_then(|id| is.options.iter().find(|o| o.id == *id));
         must(chosen.is_none_or(|o| o.kind != ChoiceKind::AllowAlways), "nobody said always")?;
         let over = self.ledger.ends.iter().find(|end| {
-            end.position > old.lost_position && end.position <= before && self.ledger.reaches(end, was)
+            end.position > old.lost_position && end.position <= before && end.reached.contains(&from)
         });
         // A cancel that only the other daemon knows of reaches this one when they share what they know.
         match over.filter(|_| self.plan.daemons == 1) {

@@ -81,13 +81,12 @@ impl File {
     }
 }
 
-/// A cancel or an end of a session, as it was committed.
+/// A cancel or an end of a session, as it was committed, with the asks that it reached as lineage was known then.
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
     pub(crate) position: Position,
-    pub(crate) session: SessionKey,
-    pub(crate) subagent: Option<String>,
     pub(crate) cancel: bool,
+    pub(crate) reached: BTreeSet<AskId>,
 }
 
 /// A session as it was committed.
@@ -146,30 +145,30 @@ impl Ledger {
         line
     }
 
-    /// This end reaches the ask: it is in the session's tree, and in the subagent's where one is named.
-    pub(crate) fn reaches(&self, end: &Ended, ask: &Ask) -> bool {
-        let Some(top) = &end.subagent else {
-            return self.line(&ask.lineage.session).contains(&end.session);
+    /// An end of this session, or of this subagent in it, reaches the ask.
+    fn reaches(&self, session: &SessionKey, subagent: Option<&str>, ask: &Ask) -> bool {
+        let Some(top) = subagent else {
+            return self.line(&ask.lineage.session).contains(session);
         };
-        if ask.lineage.session != end.session {
+        if ask.lineage.session != *session {
             return false;
         }
-        // The end of a subagent is its own; what it started may outlive it.
-        if !end.cancel {
-            return ask.lineage.work_id() == Some(top);
-        }
-        let mut at = ask.lineage.work_id().map(str::to_owned);
+        let parents = self.sessions.get(session).map(|s| &s.subagents);
+        let mut at = ask.lineage.work_id();
         for _ in 0..100 {
             match at {
-                Some(id) if id == *top => return true,
-                Some(id) => {
-                    at =
-                        self.sessions.get(&end.session).and_then(|s| s.subagents.get(&id).cloned()).flatten();
-                }
+                Some(id) if id == top => return true,
+                Some(id) => at = parents.and_then(|p| p.get(id)).and_then(|parent| parent.as_deref()),
                 None => return false,
             }
         }
         false
+    }
+
+    fn end(&mut self, position: Position, session: &SessionKey, subagent: Option<&str>, cancel: bool) {
+        let asks = self.files.values().map(|file| &file.ask);
+        let reached = asks.filter(|ask| self.reaches(session, subagent, ask)).map(|ask| ask.id).collect();
+        self.ends.push(Ended { position, cancel, reached });
     }
 
     /// Takes a committed entry in; it was judged before.
@@ -185,7 +184,7 @@ impl Ledger {
     }
 
     fn fold_session(&mut self, key: &SessionKey, entry: &Positioned) {
-        let (position, session) = (entry.position, key.clone());
+        let position = entry.position;
         match &entry.entry.event {
             Event::SessionStarted { session } => {
                 self.sessions.entry(key.clone()).or_default().parent = session.parent.clone();
@@ -194,19 +193,12 @@ impl Ledger {
                 let known = self.sessions.entry(key.clone()).or_default();
                 known.subagents.insert(subagent.work_id.clone(), subagent.parent.clone());
             }
-            Event::TurnCancelled { subagent } => {
-                self.ends.push(Ended { position, session, subagent: subagent.clone(), cancel: true });
+            Event::TurnCancelled { subagent } => self.end(position, key, subagent.as_deref(), true),
+            // A process that ended may be resumed; a person who left is not.
+            Event::SessionEnded { why } if why != "the agent process ended" => {
+                self.end(position, key, None, false);
             }
-            Event::SessionEnded { why } => {
-                // A process that ended may be resumed; a person who left is not.
-                if why != "the agent process ended" {
-                    self.ends.push(Ended { position, session, subagent: None, cancel: false });
-                }
-            }
-            Event::SubagentEnded { work_id } => {
-                let subagent = Some(work_id.clone());
-                self.ends.push(Ended { position, session, subagent, cancel: false });
-            }
+            Event::SubagentEnded { work_id } => self.end(position, key, Some(work_id), false),
             _ => {}
         }
     }

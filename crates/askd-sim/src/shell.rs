@@ -50,7 +50,7 @@ pub(crate) struct Daemon {
     pub(crate) polling: bool,
     /// What the writer has to know before anything else: a start or a wake, and what could not be recorded.
     first: Vec<Command>,
-    /// The newest batch says that a requester came or left.
+    /// The newest batch, or what is left of the queue, says that a requester came or left.
     pub(crate) moving: bool,
     /// Remote surfaces before the newest batch.
     remote_before: BTreeSet<SurfaceId>,
@@ -301,8 +301,9 @@ impl World {
         if commands.iter().any(|c| matches!(c, Command::Woke)) {
             self.begin_hold(d);
         }
+        let left = self.daemons[d].inbox.iter().map(|mail| &mail.command);
         self.daemons[d].moving =
-            commands.iter().any(|c| matches!(c, Command::LinkClosed { .. } | Command::Raise(_)));
+            commands.iter().chain(left).any(|c| matches!(c, Command::LinkClosed { .. } | Command::Raise(_)));
         self.daemons[d].polling = commands.iter().any(|c| matches!(c, Command::RemotePolled { .. }));
         let now = self.clock.stamp();
         self.reply_early(d, &group);

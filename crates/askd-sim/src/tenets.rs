@@ -140,11 +140,7 @@ impl World {
                 {
                     return self.broken(&[*ask], "the model is not told the truth".to_owned());
                 }
-                let ended = self
-                    .ledger
-                    .ends
-                    .iter()
-                    .find(|end| end.position > file.position && self.ledger.reaches(end, &file.ask));
+                let ended = self.ledger.ends.iter().find(|end| end.reached.contains(ask));
                 if *verdict == Verdict::Allow
                     && self.plan.daemons == 1
                     && let Some(end) = ended
