@@ -21,10 +21,12 @@ use crate::out;
 use crate::waiting::CallerWatch;
 
 use super::actions::{Call, Effect};
-use super::{AGENT, script};
+use super::{AGENT, script, tidy};
 
 /// For telling the daemon something while nobody waits for an answer.
 const TELL_PATIENCE: Duration = Duration::from_secs(5);
+/// Between a word and the ask that it is about.
+const BREATH: Duration = Duration::from_millis(200);
 /// An agent that was killed does not come back for its answers.
 const GRACE_SECS: u64 = 10;
 
@@ -109,6 +111,10 @@ pub(super) fn play(desk: &Desk, part: Part, all: bool) -> Done {
     let mut agent = Agent { desk, part, watch: watch()? };
     let played = if all { script::all(&mut agent) } else { script::short(&mut agent) };
     agent.observe(vec![Observation::SessionEnded {}]);
+    if !matches!(played, Ok(Flow::On)) {
+        // Whoever started it may be gone.
+        tidy(&agent.part.dir);
+    }
     match played? {
         Flow::On => {
             agent.say("I am done.")?;
@@ -127,9 +133,10 @@ fn watch() -> Result<CallerWatch, Failure> {
 }
 
 impl Agent<'_> {
-    /// A line for the person; when nobody reads any more the next wait notices.
-    pub(super) fn say(&self, text: &str) -> Result<(), Failure> {
-        out::print_line(text)
+    /// A line for the person, a moment before what it is about; when nobody reads any more the next wait notices.
+    pub(super) fn say(&mut self, text: &str) -> Result<(), Failure> {
+        out::print_line(text)?;
+        self.rest(BREATH).map(drop)
     }
 
     /// Waits, unless nobody wants the demo any more.

@@ -92,8 +92,8 @@ fn play(desk: &Desk, all: bool, full_screen: bool, dir: &Path, name: &str) -> Re
     } else {
         let greeting = format!(
             "A small scripted agent works in {}.\n\
-             It asks before it writes a file. Type allow, or deny, and the handle that is shown,\n\
-             here or as `askd allow HANDLE` in another terminal. help tells more.\n",
+             It asks before it writes a file. Type allow, or deny, and the handle that\n\
+             is shown, here or as `askd allow HANDLE` in another terminal. help tells more.\n",
             dir.display()
         );
         line::run(desk, Scene { only, feed, greeting: Some(greeting) })
@@ -130,7 +130,7 @@ fn summary(dir: &Path, all: bool) -> String {
     } else {
         text.push_str(&format!("  {}: {}\n", SECOND.0, written(SECOND.0)));
     }
-    if tidy(dir) {
+    if tidy(dir) || !dir.exists() {
         text.push_str("Nothing was allowed, so the directory is removed again.\n");
     }
     text.push_str("The daemon goes on; `askd log` tells what happened, `askd daemon stop` ends it.\n");
