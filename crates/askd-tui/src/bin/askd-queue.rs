@@ -1,6 +1,6 @@
 //! The queue alone, on the daemon that the environment names: for trying it and for its tests. It starts no daemon.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::ExitCode;
 
 use askd_client::Places;
@@ -11,12 +11,14 @@ fn main() -> ExitCode {
         Ok(places) => places,
         Err(error) => return fail(&error.to_string()),
     };
-    let notify = match std::env::args().nth(1).as_deref() {
-        Some("--osc9") => Notify::Osc9,
-        Some("--osc777") => Notify::Osc777,
-        _ => Notify::Off,
-    };
-    match run(&places, Options { notify, ..Options::default() }) {
+    let mut options = Options::default();
+    match std::env::args().nth(1).as_deref() {
+        Some("--osc9") => options.notify = Notify::Osc9,
+        Some("--osc777") => options.notify = Notify::Osc777,
+        Some("--broken-feed") => options.feed = Some(Box::new(Broken)),
+        _ => {}
+    }
+    match run(&places, options) {
         Ok(left) => {
             let _ = writeln!(std::io::stdout(), "{}", left.text());
             ExitCode::SUCCESS
@@ -28,4 +30,14 @@ fn main() -> ExitCode {
 fn fail(text: &str) -> ExitCode {
     let _ = writeln!(std::io::stderr(), "askd-queue: {text}");
     ExitCode::FAILURE
+}
+
+/// What a fault in another thread does to the terminal.
+struct Broken;
+
+impl Read for Broken {
+    #[expect(clippy::panic, reason = "it is what this is for")]
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        panic!("broken on purpose")
+    }
 }

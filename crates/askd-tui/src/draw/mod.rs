@@ -86,6 +86,7 @@ impl Queue {
     /// How many wait, and what else is to be known of the whole.
     fn header(&self, canvas: &mut Canvas<'_>) {
         let waiting = match self.waiting() {
+            0 if !self.has_snapshot => String::new(),
             0 => "nothing waits".to_owned(),
             n => format!("{n} waiting"),
         };
@@ -130,9 +131,10 @@ impl Queue {
     }
 
     fn nothing(&self, canvas: &mut Canvas<'_>, body: std::ops::Range<usize>) {
-        let text = match self.link {
-            Link::Up => "no open asks",
-            Link::Down(_) => "waiting for the daemon",
+        let text = if self.link == Link::Up && self.has_snapshot {
+            "no open asks"
+        } else {
+            "waiting for the daemon"
         };
         let middle = body.start + body.len() / 2;
         for (y, text, look) in [

@@ -84,6 +84,10 @@ impl Queue {
             actions.push(Action::ReadSessions);
         }
         let id = ask.id.clone();
+        // The first to wait is news however soon it comes after another.
+        if self.waiting() == 0 {
+            self.last_arrival = None;
+        }
         self.arrival.push(id.clone());
         self.items.insert(id.clone(), Item::new(ask, now));
         if is_news {

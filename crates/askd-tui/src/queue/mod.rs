@@ -76,7 +76,8 @@ pub struct Queue {
     crossing: HashMap<String, Box<Ask>>,
     /// The last ask whose answer from here came late and is kept.
     kept_late: Option<String>,
-    has_snapshot: bool,
+    /// What is open is known.
+    pub(crate) has_snapshot: bool,
     last_arrival: Option<Duration>,
     last_alert: Option<Duration>,
     title: Option<String>,

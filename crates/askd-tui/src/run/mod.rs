@@ -31,6 +31,9 @@ use stream::{Ended, Plan};
 use terminal::Screen;
 use work::{Job, Workers};
 
+/// A frame that takes longer than this to be written is not on the screen the moment that it is.
+const SLOW_FRAME: Duration = Duration::from_millis(50);
+
 /// How the queue is run.
 pub struct Options {
     /// What starts a daemon when none runs, as `exe daemon`; none: only one that runs is used.
@@ -221,10 +224,21 @@ impl Desk {
     }
 
     fn draw(&mut self) -> Result<(), RunError> {
-        let (queue, terminal) = (&mut self.queue, &mut self.screen.terminal);
-        terminal.draw(|frame| queue.draw(frame, frame.area(), now())).map_err(failed("drawing"))?;
-        // What was typed until the frame was out was typed without having seen it.
-        self.keys(false)?;
+        let Self { queue, screen, input, .. } = self;
+        // What was typed until the frame goes out was typed without having seen it.
+        let mut before = Ok(Reading::Keys(Vec::new()));
+        let mut start = now();
+        let drawn = screen.terminal.draw(|frame| {
+            queue.draw(frame, frame.area(), now());
+            before = read_keys(input, false);
+            start = now();
+        });
+        drawn.map_err(failed("drawing"))?;
+        self.hand_in(before?)?;
+        // A terminal that takes long to take a frame is long in showing it.
+        if now().tick.saturating_sub(start.tick) > SLOW_FRAME {
+            self.keys(false)?;
+        }
         let actions = self.queue.on_screen(now());
         self.act(actions)
     }
@@ -281,29 +295,18 @@ impl Desk {
 
     /// Reads what was typed, without waiting, and hands it in.
     fn keys(&mut self, late: bool) -> Result<(), RunError> {
-        let stdin = io::stdin();
-        let mut buffer = [0; 4096];
-        loop {
-            let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            match poll(&mut fds, Some(&at_once)) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(RunError::Terminal("waiting", error.into())),
+        let read = read_keys(&mut self.input, late)?;
+        self.hand_in(read)
+    }
+
+    fn hand_in(&mut self, read: Reading) -> Result<(), RunError> {
+        let mut keys = match read {
+            Reading::Keys(keys) => keys,
+            Reading::Ended => {
+                self.left = Some(Ok(Left::BySignal));
+                return Ok(());
             }
-            match rustix::io::read(&stdin, &mut buffer) {
-                // The terminal is gone.
-                Ok(0) | Err(rustix::io::Errno::IO) => {
-                    self.left = Some(Ok(Left::BySignal));
-                    return Ok(());
-                }
-                Ok(count) => self.input.push(&buffer[..count]),
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-                Err(error) => return Err(RunError::Terminal("standard input", error.into())),
-            }
-        }
-        let mut keys = self.input.keys(late);
+        };
         if !self.queue.is_typing() && input::looks_pasted(&keys) {
             keys = vec![Key::Paste(String::new())];
         }
@@ -386,7 +389,7 @@ impl Desk {
                     continue;
                 }
                 Action::Redraw => {
-                    self.screen.terminal.clear().map_err(failed("the terminal"))?;
+                    self.screen.clear().map_err(failed("the terminal"))?;
                     continue;
                 }
                 Action::Quit => {
@@ -398,5 +401,34 @@ impl Desk {
             self.workers.give(job);
         }
         Ok(())
+    }
+}
+
+/// What the terminal had to say.
+enum Reading {
+    Keys(Vec<Key>),
+    /// It is gone.
+    Ended,
+}
+
+/// Reads what waits, without waiting for more.
+fn read_keys(input: &mut input::Bytes, late: bool) -> Result<Reading, RunError> {
+    let stdin = io::stdin();
+    let mut buffer = [0; 4096];
+    loop {
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut fds, Some(&at_once)) {
+            Ok(0) => return Ok(Reading::Keys(input.keys(late))),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(RunError::Terminal("waiting", error.into())),
+        }
+        match rustix::io::read(&stdin, &mut buffer) {
+            Ok(0) | Err(rustix::io::Errno::IO) => return Ok(Reading::Ended),
+            Ok(count) => input.push(&buffer[..count]),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(error) => return Err(RunError::Terminal("standard input", error.into())),
+        }
     }
 }

@@ -97,6 +97,9 @@ impl Plan {
                 Err(error @ (Unavailable::Stopped | Unavailable::Unsafe(_) | Unavailable::Skew(_))) => {
                     return Ended::For(error);
                 }
+                Err(Unavailable::NotRunning(_)) if self.places.stopped_file().exists() => {
+                    return Ended::Stopped;
+                }
                 Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),
             }
             std::thread::sleep(pause);

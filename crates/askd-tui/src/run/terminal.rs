@@ -12,6 +12,7 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{execute, queue};
+use ratatui::layout::{Position, Rect};
 
 /// Keeps the window's title for later, and brings it back; terminals that know no such thing ignore it.
 const PUSH_TITLE: &str = "\x1b[22;2t";
@@ -48,7 +49,13 @@ impl Screen {
         let mut stdout = io::stdout();
         write!(stdout, "{PUSH_TITLE}")?;
         execute!(stdout, EnterAlternateScreen, EnableBracketedPaste)?;
-        self.terminal.clear()
+        self.clear()
+    }
+
+    /// Empties the screen, so that everything is drawn anew. Asks the terminal nothing: a reply would come as input.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
     pub(super) fn leave(&self) {

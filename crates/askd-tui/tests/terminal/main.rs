@@ -1,0 +1,8 @@
+//! The queue in a real terminal, on a real daemon.
+#![expect(clippy::unwrap_used, reason = "in a test, to fail is the handling")]
+
+mod asks;
+mod life;
+mod pty;
+mod tmux;
+mod world;
