@@ -128,7 +128,7 @@ fn c11_a_background_child_is_held_only_while_somebody_looks_at_askd() -> Result<
     assert_eq!(world.allow(&ask.id)?, 5);
 
     // From here on somebody looks: the next one is held for them.
-    let mut queue = Terminal::run(world.askd(), &[], world.env(), &world.home())?;
+    let mut queue = Terminal::run(world.askd(), &["--plain"], world.env(), &world.home())?;
     queue.wait_for(&[ask.handle.as_str()])?;
     terminal.press("\r", "the file alone", |_| world.made("alone"))?;
     let ask = world.wait(&ask.id, "the terminal's answer learned", |ask| ask.state == "settled")?;
