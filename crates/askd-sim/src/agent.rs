@@ -287,9 +287,6 @@ impl World {
         match after {
             After::Nothing => {}
             After::Ask(call) => {
-                if taken {
-                    self.calls[call].announced = Some(self.daemons[0].life);
-                }
                 if self.calls[call].phase == Phase::Announced {
                     self.ask_for(call);
                 }

@@ -9,6 +9,7 @@ use askd_core::state::AskState;
 use askd_core::{AskId, Refusal};
 use askd_writer::Batched;
 
+use crate::agent::After;
 use crate::flaw::Flaw;
 use crate::story::tell;
 use crate::surface::{Card, News};
@@ -110,7 +111,7 @@ impl World {
                 }
                 touched.insert(*id);
             }
-            (Command::Observe(seen), Ok(_)) => self.note_observed(seen),
+            (Command::Observe(seen), Ok(_)) => self.note_observed(seen, mail.from),
             (Command::RemotePolled { .. }, Err(_)) => self.hold_again(d),
             (Command::RemotePolled { surface }, Ok(_)) => {
                 self.polled(d, surface);
@@ -123,7 +124,10 @@ impl World {
     }
 
     /// What ends a thread makes the daemon forget which calls it had, also when it comes late.
-    fn note_observed(&mut self, observe: &Observe) {
+    fn note_observed(&mut self, observe: &Observe, from: Sender) {
+        if let Sender::Observer { after: After::Ask(call), .. } = from {
+            self.calls[call].announced = Some(self.daemons[0].life);
+        }
         let ends = matches!(
             observe.seen,
             Seen::SessionEnded

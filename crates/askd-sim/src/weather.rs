@@ -49,6 +49,9 @@ impl World {
     }
 
     fn suspend(&mut self) {
+        if self.asleep_until.is_some() {
+            return;
+        }
         let time = self.dice.span(1_000, 3_600_000);
         tell!(self, None, "the machine sleeps for {time} ms");
         self.counts.add("suspend");
