@@ -1,5 +1,7 @@
 //! Three answer sources and the timed answer, with a remote surface that the test plays.
 
+#![expect(clippy::unwrap_used, reason = "a failing step ends the test")]
+
 mod common;
 
 use askd_client::Events;
