@@ -34,6 +34,8 @@ pub(crate) enum Care {
 #[derive(Default)]
 pub(crate) struct Lookalikes {
     known: HashMap<char, Option<Box<str>>>,
+    /// Which of the first 65 536 characters are known to look like nothing in ASCII: most letters of most texts.
+    plain: Vec<bool>,
 }
 
 impl Lookalikes {
@@ -42,19 +44,16 @@ impl Lookalikes {
         if c.is_ascii() || EVERYDAY.contains(&c) {
             return None;
         }
-        self.known
-            .entry(c)
-            .or_insert_with(|| {
-                let like: String = skeleton(c.encode_utf8(&mut [0; 4])).collect();
-                // Skeletons write some signs of ASCII in another way.
-                let like = match like.as_str() {
-                    "rn" => "m".to_owned(),
-                    "''" => "\"".to_owned(),
-                    _ => like,
-                };
-                (like.is_ascii() && !like.trim().is_empty()).then(|| like.into_boxed_str())
-            })
-            .as_deref()
+        let code = u32::from(c) as usize;
+        if self.plain.get(code) == Some(&true) {
+            return None;
+        }
+        let like = self.known.entry(c).or_insert_with(|| ascii_skeleton(c)).as_deref();
+        if like.is_none() && code < 0x10000 {
+            self.plain.resize(0x10000, false);
+            self.plain[code] = true;
+        }
+        like
     }
 
     /// What `token`, a text without blanks, pretends to be.
@@ -113,6 +112,17 @@ impl Lookalikes {
         }
         false
     }
+}
+
+fn ascii_skeleton(c: char) -> Option<Box<str>> {
+    let like: String = skeleton(c.encode_utf8(&mut [0; 4])).collect();
+    // Skeletons write some signs of ASCII in another way.
+    let like = match like.as_str() {
+        "rn" => "m",
+        "''" => "\"",
+        like => like,
+    };
+    (like.is_ascii() && !like.trim().is_empty()).then(|| like.into())
 }
 
 fn is_sign(like: &str) -> bool {
