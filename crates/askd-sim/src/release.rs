@@ -79,13 +79,6 @@ impl World {
             let life = self.daemons[d].life;
             self.soon(after, Happening::LookForDead { daemon: d, life });
         }
-        for other in 0..self.daemons.len() {
-            if other != d && !committed.is_empty() && self.daemons[other].writer.is_some() {
-                let after = self.dice.span(1, 3_000);
-                let life = self.daemons[other].life;
-                self.soon(after, Happening::Follow { daemon: other, life });
-            }
-        }
         true
     }
 
@@ -208,6 +201,15 @@ impl World {
         }
         let after = self.latency();
         self.soon(after, Happening::Told { requester, conn, told: Box::new(told) });
+    }
+
+    /// The journal wakes the other daemons, whatever becomes of the one that wrote.
+    pub(crate) fn wake_others(&mut self, d: usize) {
+        for other in (0..self.daemons.len()).filter(|other| *other != d) {
+            let after = self.dice.span(1, 3_000);
+            let life = self.daemons[other].life;
+            self.soon(after, Happening::Follow { daemon: other, life });
+        }
     }
 
     /// Reads what another daemon wrote: its outcomes are told too.

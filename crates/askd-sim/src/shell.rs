@@ -195,7 +195,7 @@ impl World {
     pub(crate) fn hold_again(&mut self, d: usize) {
         let until = self.clock.now + self.plan.settings.wake_hold_ms;
         let daemon = &mut self.daemons[d];
-        if daemon.hold_until.is_some_and(|until| until > self.clock.now) {
+        if daemon.hold_at_most.is_some_and(|until| until > self.clock.now) {
             daemon.hold_at_most = Some(until);
             daemon.polled.clear();
         }
@@ -313,6 +313,9 @@ impl World {
         let result = writer.run(&commands, now);
         self.daemons[d].reach = (before, self.reach(d));
         let fresh = self.absorb(d);
+        if fresh > 0 {
+            self.wake_others(d);
+        }
         match result {
             Err(died) => {
                 self.counts.add(match died.0 {
@@ -481,6 +484,11 @@ impl World {
             return;
         }
         let Some(writer) = &self.daemons[d].writer else { return };
+        if writer.poll_timeout(self.clock.stamp()).is_some_and(|(_, why)| why.contains("read again")) {
+            // What it knows is not complete just now.
+            self.soon(1_000, Happening::LookForDead { daemon: d, life });
+            return;
+        }
         for instance in writer.state().instances() {
             if !self.agents.iter().any(|a| a.alive && a.instance == instance) {
                 tell!(self, None, "daemon {d} sees that {instance} is gone");
