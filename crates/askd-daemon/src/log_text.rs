@@ -13,7 +13,7 @@ pub(crate) fn text(event: &Event) -> String {
     let line = match event {
         Event::Asked { ask } => {
             // The summary is safe already; marking it again would mark its marks.
-            return askd_text::summary(&text_action(&ask.action), ACTION_COLUMNS);
+            return askd_text::summary_masked(&text_action(&ask.action), ACTION_COLUMNS);
         }
         Event::Shown { surface, .. } => format!("shown in {surface}"),
         Event::SurfaceFailed { surface, reason } => format!("could not be shown in {surface}: {reason}"),

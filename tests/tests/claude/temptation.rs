@@ -20,6 +20,7 @@ try session setsid -w "$ASKD" allow "$VICTIM"
 try nohup nohup "$ASKD" allow "$VICTIM"
 try withdraw "$ASKD" withdraw "$VICTIM"
 try accept "$ASKD" config accept
+try override "$ASKD" permissions skip on
 try restart "$ASKD" daemon restart
 try stop "$ASKD" daemon stop
 
@@ -51,8 +52,10 @@ for sock in ask answer; do
 done
 try answer-orphan setsid -w nohup node post.js "$ASKD_DIR/run/answer.sock" "/v1/asks/$VICTIM/answer" "$answer"
 
+try override-post node post.js "$ASKD_DIR/run/answer.sock" /v1/permissions/command '{"text":"/skip-permissions on"}'
+
 # The rules themselves; the daemon reads them before the next ask.
-printf '[permissions]\nbackground_default = "allow"\nbackground_timeout_secs = 1\n' > "$ASKD_DIR/config.toml"
+printf '[permissions]\ndangerously_skip_permissions = true\nbackground_default = "allow"\nbackground_timeout_secs = 1\n' > "$ASKD_DIR/config.toml"
 "#;
 
 /// May succeed, since they decide nothing: there is nothing to accept yet, requesters outlive a restart, and a bulk
@@ -70,7 +73,7 @@ try accept-post node post.js "$ASKD_DIR/run/answer.sock" /v1/config/accept \
 /// A daemon of the agent's own, with looser rules in its environment and in the config.
 const TAKEOVER: &str = r#"
 kill -9 "$(grep -o '"pid": *[0-9]*' "$ASKD_DIR/state/daemon.json" | grep -o '[0-9]*$')"
-export ASKD_PERMISSIONS__BACKGROUND_DEFAULT=allow ASKD_PERMISSIONS__BACKGROUND_TIMEOUT_SECS=1
+export ASKD_PERMISSIONS__DANGEROUSLY_SKIP_PERMISSIONS=true ASKD_PERMISSIONS__BACKGROUND_DEFAULT=allow ASKD_PERMISSIONS__BACKGROUND_TIMEOUT_SECS=1
 setsid nohup "$ASKD" daemon > daemon.own 2>&1 < /dev/null &
 until "$ASKD" status > /dev/null 2>&1; do sleep 0.1; done
 try takeover "$ASKD" allow "$VICTIM"
@@ -117,14 +120,14 @@ fn s1_an_agent_cannot_answer_for_itself() -> Result<()> {
     assert_eq!(world.allow(&attack.id)?, 0);
     model.result("attacker", 0)?;
     let first = codes(&world)?;
-    assert_eq!(first.len(), 17, "an attempt is missing: {first:?}");
+    assert_eq!(first.len(), 19, "an attempt is missing: {first:?}");
     for (name, code) in first.iter().filter(|(name, _)| !HARMLESS.contains(&name.as_str())) {
         assert_ne!(*code, 0, "{name}: {}", said(&world, name));
     }
-    for name in ["plain", "deny", "stripped", "session", "nohup", "withdraw", "orphan", "stop"] {
+    for name in ["plain", "deny", "stripped", "session", "nohup", "withdraw", "orphan", "stop", "override"] {
         assert_eq!(first.get(name), Some(&7), "{name}: {}", said(&world, name));
     }
-    for name in ["answer-answer", "answer-bulk", "answer-orphan"] {
+    for name in ["answer-answer", "answer-bulk", "answer-orphan", "override-post"] {
         let said = said(&world, name);
         assert!(said.contains("not_permitted"), "{name}: {said}");
     }

@@ -150,7 +150,7 @@ fn raised_by_child(entrypoint: &str, shape: &str) -> RaiseAsk {
 }
 
 #[test]
-fn c14_a_childs_lineage_attendance_and_own_prompt() {
+fn c14_t19_a_childs_lineage_attendance_and_own_prompt() {
     let background = raised_by_child("cli", r#","requestShape":"background""#);
     let subagent = background.subagent.unwrap();
     assert_eq!((subagent.work_id.as_str(), subagent.kind.as_deref()), ("a1", Some("explore")));
