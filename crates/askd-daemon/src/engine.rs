@@ -136,6 +136,7 @@ impl Engine {
             outlets,
             waiters: BTreeMap::new(),
             known_agents: BTreeSet::new(),
+            told_waiting: BTreeMap::new(),
             slots: BTreeMap::new(),
             last: 0,
         };
@@ -230,6 +231,8 @@ struct Desk<J> {
     outlets: Outlets,
     waiters: BTreeMap<AskId, Vec<oneshot::Sender<Shot>>>,
     known_agents: BTreeSet<Instance>,
+    /// Numbers of open asks as they were told last; a session that is not here has none.
+    told_waiting: BTreeMap<SessionKey, u32>,
     /// What surfaces with a capacity were told to show.
     slots: BTreeMap<SurfaceId, BTreeSet<AskId>>,
     last: Position,
@@ -240,6 +243,9 @@ type Pending = (Command, oneshot::Sender<Done>);
 impl<J: Journal> Desk<J> {
     fn work(mut self, messages: &Receiver<Message>) {
         self.last = self.writer.journal().last().unwrap_or(0);
+        let state = self.writer.state();
+        let waiting = state.sessions().filter(|s| s.waiting > 0);
+        self.told_waiting = waiting.map(|s| (s.info.key.clone(), s.waiting)).collect();
         self.find_agents();
         self.set_alarm();
         while let Ok(first) = messages.recv() {
@@ -275,7 +281,6 @@ impl<J: Journal> Desk<J> {
         // way at the same time.
         pending.sort_by_key(|(command, _)| !matches!(command, Command::Answer(_)));
         let (commands, senders): (Vec<_>, Vec<_>) = pending.into_iter().unzip();
-        let before = self.waiting(&commands);
         let now = self.clock.now();
         // The crash points abort by themselves: in a daemon `Died` never comes back.
         let Ok(batched) = self.writer.run(&commands, now) else { return };
@@ -299,13 +304,17 @@ impl<J: Journal> Desk<J> {
                 _ => {}
             }
         }
+        let mut sessions = BTreeSet::new();
         for (position, what, id) in touched {
             if let Some(shot) = self.shot(id, &finished) {
+                if matches!(what, "asked" | "settled" | "withdrawn") {
+                    sessions.insert(shot.ask.session().clone());
+                }
                 self.wake(id, &shot);
                 self.publish(What::Ask { position, what, shot: Arc::new(shot) });
             }
         }
-        self.tell_waiting(before);
+        self.tell_waiting(sessions);
         self.tell_slots();
         let _ = self.writer.released();
         self.find_agents_of(&commands);
@@ -420,26 +429,17 @@ impl<J: Journal> Desk<J> {
         let _ = self.outlets.published.send(Published { what });
     }
 
-    /// Numbers of open asks of the sessions that these commands may change.
-    fn waiting(&self, commands: &[Command]) -> BTreeMap<SessionKey, u32> {
-        let state = self.writer.state();
-        if commands.iter().all(|c| matches!(c, Command::Shown { .. } | Command::Handed { .. })) {
-            return BTreeMap::new();
-        }
-        state.sessions().filter(|s| !s.ended).map(|s| (s.info.key.clone(), s.waiting)).collect()
-    }
-
-    fn tell_waiting(&self, before: BTreeMap<SessionKey, u32>) {
-        let state = self.writer.state();
-        for session in state.sessions() {
-            let key = &session.info.key;
-            let was = before.get(key).copied();
-            if was != Some(session.waiting) && (was.is_some() || session.waiting > 0) {
-                self.publish(What::Waiting {
-                    session: key.clone(),
-                    root: state.root_of(key),
-                    waiting: session.waiting,
-                });
+    /// Tells how many asks each of these sessions waits for, when that is another number than was told last.
+    fn tell_waiting(&mut self, touched: BTreeSet<SessionKey>) {
+        for session in touched {
+            let state = self.writer.state();
+            let (waiting, root) = (state.waiting(&session), state.root_of(&session));
+            let told = match waiting {
+                0 => self.told_waiting.remove(&session),
+                waiting => self.told_waiting.insert(session.clone(), waiting),
+            };
+            if told.unwrap_or(0) != waiting {
+                self.publish(What::Waiting { session, root, waiting });
             }
         }
     }
