@@ -76,7 +76,8 @@ fn too_large(ask: &Ask, columns: usize, rows: &mut Vec<Row>) {
 
 fn push_field(rows: &mut Vec<Row>, field: &DisplayField, columns: usize, at: &mut usize) {
     let label = plain(&field.label);
-    let is_diff = label.starts_with("diff") || label.starts_with("change");
+    let is_diff = askd_text::is_diff(&label);
+    let look = if label == "warning" { Look::Warn } else { Look::Plain };
     let own_line = columns < NARROW || width(&label) > LABEL;
     let indent = if columns < NARROW { 2 } else { LABEL + 1 };
     let mut first = true;
@@ -89,7 +90,7 @@ fn push_field(rows: &mut Vec<Row>, field: &DisplayField, columns: usize, at: &mu
     }
     for line in &field.lines {
         let line = plain(line);
-        let look = if is_diff { diff_look(&line) } else { Look::Plain };
+        let look = if is_diff { diff_look(&line) } else { look };
         // The column before the text tells a line from the rest of one.
         let parts = wrap(&line, columns.saturating_sub(indent + 1));
         let last = parts.len() - 1;
@@ -111,7 +112,6 @@ fn diff_look(line: &str) -> Look {
     match line.chars().next() {
         Some('+') => Look::Added,
         Some('-') => Look::Removed,
-        Some('@') => Look::Quiet,
         _ => Look::Plain,
     }
 }

@@ -59,9 +59,14 @@ impl Guard {
         self.absorbed(now);
     }
 
+    /// Whether keys still belong to what lost the keyboard.
+    pub(crate) fn is_quiet(&self, now: Duration) -> bool {
+        now < self.quiet_at
+    }
+
     /// Whether a deny of it counts.
     pub(crate) fn may_deny(&self, target: &Target, now: Duration) -> bool {
-        self.target.as_ref() == Some(target) && now >= self.quiet_at
+        self.target.as_ref() == Some(target) && !self.is_quiet(now)
     }
 
     /// Whether an allow of it counts.

@@ -20,6 +20,13 @@ pub(crate) struct Note {
     pub(crate) look: Look,
 }
 
+impl Note {
+    pub(crate) fn line(&self) -> String {
+        let parts = [&self.handle, &self.about, &self.text];
+        parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("  ")
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     lines: VecDeque<Note>,

@@ -7,15 +7,34 @@ use askd_wire::{
     Ask, AskState, Choice, ChoiceKind, Code, Decision, Delivery, LateAnswer, Outcome, OutcomeKind, Problem,
     Subagent,
 };
+use unicode_width::UnicodeWidthChar;
 
 /// Foreign text for one line.
 pub(crate) fn one(text: &str) -> String {
     safe(text).text
 }
 
-/// Text that the daemon made safe already, or that came from the system: without what would move the cursor.
+/// Text that was made safe already: its marks stay as they are, and what should not be in it is marked now.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    // A letter and what is drawn onto it are looked at together: a few accents are writing, many are none.
+    let mut letter = String::new();
+    for c in text.chars() {
+        if c.width() == Some(0) && !letter.is_empty() {
+            letter.push(c);
+            continue;
+        }
+        out.push_str(&one(&std::mem::take(&mut letter)));
+        match c {
+            ' '..='~' | '⇥' | '↵' if !c.is_alphanumeric() => out.push(c),
+            _ => letter.push(c),
+        }
+    }
+    out.push_str(&one(&letter));
+    out
 }
 
 /// `explore (general-purpose, depth 1)`
@@ -231,6 +250,12 @@ mod tests {
         for (json, line) in cases {
             assert_eq!(ended(&outcome(json)), line);
         }
+    }
+
+    #[test]
+    fn s4_what_was_made_safe_stays_and_what_was_not_is_marked() {
+        assert_eq!(plain("a\\u{202e}b e\u{301}⇥ 漢"), "a\\u{202e}b e\u{301}⇥ 漢");
+        assert_eq!(plain("a\u{202e}b\u{1b}\u{9b}\u{200b}"), "a\\u{202e}b\\u{1b}\\u{9b}\\u{200b}");
     }
 
     #[test]

@@ -19,6 +19,9 @@ impl Queue {
         self.hint = None;
         let actions = match (&self.mode, &key) {
             (_, Key::Ctrl('l')) => vec![Action::Redraw],
+            _ if self.guard.is_quiet(now.tick) => {
+                self.absorb_saying("these keys were typed into the line that was here: they did nothing", now)
+            }
             (Mode::Line(_), _) => self.line_key(&key, now),
             (_, Key::Ctrl('c')) => vec![Action::Quit],
             (Mode::List | Mode::Details, _) => self.list_key(&key, now),

@@ -216,6 +216,11 @@ impl Queue {
         self.notes.say(words::one(text), Look::Warn);
     }
 
+    /// The lines about what happened that are kept, the newest last; safe, for another screen.
+    pub fn told(&self) -> Vec<String> {
+        self.notes.last(usize::MAX).map(Note::line).collect()
+    }
+
     /// The screen was lost (the program was stopped, or something else was drawn over it): nothing on it counts as seen.
     pub fn blind(&mut self) {
         self.guard.blind();

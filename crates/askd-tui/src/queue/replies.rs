@@ -21,7 +21,7 @@ impl Queue {
             Reply::Refused { id, problem } => self.refused(&id, *problem, now),
             Reply::Lost { id, why } => self.lost(&id, &why, &mut actions),
             Reply::Command(Ok(text)) => self.output(&text),
-            Reply::Command(Err(why)) => self.output(&format!("not done: {why}")),
+            Reply::Command(Err(why)) => self.output(&format!("not done: {}", words::one(&why))),
             Reply::TakenBack { id, failed } => self.taken_back(&id, failed),
             Reply::Seen { id, ask } => self.seen(&id, ask, now),
             Reply::Said(text) => self.notes.say(words::one(&text), Look::Warn),
@@ -83,11 +83,11 @@ impl Queue {
     }
 
     fn output(&mut self, text: &str) {
-        let lines = text.lines().map(words::one).collect();
+        let lines = text.lines().map(words::plain).collect();
         // A line that is being typed is not taken away.
         if let Mode::Line(_) = self.mode {
             for line in text.lines() {
-                self.notes.say(words::one(line), Look::Plain);
+                self.notes.say(words::plain(line), Look::Plain);
             }
         } else {
             self.mode = Mode::Output { lines, pager: Pager::default() };

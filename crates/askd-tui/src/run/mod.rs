@@ -75,8 +75,8 @@ pub enum Left {
     BySignal,
     /// A person stopped the daemon: agents ask by themselves until it runs again.
     Stopped,
-    /// The agent beside it has ended.
-    FeedEnded,
+    /// The agent beside it has ended; what was told last, for the screen that was there before.
+    FeedEnded { told: Vec<String> },
 }
 
 impl Left {
@@ -88,7 +88,9 @@ impl Left {
             Self::ByPerson { waiting } => format!("left; {waiting} asks stay open"),
             Self::BySignal => String::new(),
             Self::Stopped => "askd was stopped; agents ask by themselves until `askd` runs again".to_owned(),
-            Self::FeedEnded => "the agent has ended".to_owned(),
+            Self::FeedEnded { told } => {
+                format!("{}\nthe agent has ended", told.join("\n")).trim_start().to_owned()
+            }
         }
     }
 }
@@ -345,7 +347,10 @@ impl Desk {
                     self.queue.warn(&text);
                     Vec::new()
                 }
-                News::FeedEnded => self.leave(Ok(Left::FeedEnded)),
+                News::FeedEnded => {
+                    let told = self.queue.told();
+                    self.leave(Ok(Left::FeedEnded { told }))
+                }
                 News::Ended(Ended::Stopped) => self.leave(Ok(Left::Stopped)),
                 News::Ended(Ended::For(error)) => self.leave(Err(error.into())),
                 News::Ended(Ended::Unheard) => Vec::new(),

@@ -7,7 +7,6 @@ use std::sync::mpsc;
 
 use askd_client::{Answers, CallError, Places, daemon};
 use askd_wire::{Ask, BulkAnswer, Code, SurfaceReport};
-use serde_json::{Value, json};
 
 use crate::action::Reply;
 
@@ -108,11 +107,8 @@ fn done(places: &Places, job: Job) -> Vec<News> {
         }
         Job::Bulk(all) => all.chunks(MOST_BULK).flat_map(|some| bulk(places, some)).collect(),
         Job::Command { text, session } => {
-            let body = json!({"text": text, "session": session});
             let reply = connect(places).and_then(|mut answers| {
-                let reply: Value =
-                    answers.post("/v1/permissions/command", &body).map_err(|e| e.to_string())?;
-                Ok(reply["text"].as_str().unwrap_or_default().to_owned())
+                answers.permissions_command(&text, session.as_deref()).map_err(|error| error.to_string())
             });
             vec![News::Reply(Reply::Command(reply))]
         }

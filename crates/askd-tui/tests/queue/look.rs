@@ -104,16 +104,17 @@ fn s4_a_long_action_in_pages() {
 
 #[test]
 fn s4_an_edit_as_a_diff() {
-    let mut edit = samples::ask("e1t", "Edit", &json!({"file_path": "/home/me/src/askd/a.rs"}), None);
-    edit.display.push(askd_wire::DisplayField {
-        label: "diff".into(),
-        lines: [" fn main() {", "-    run();", "+    run(&options)?;", "+    Ok(())", " }"]
-            .map(str::to_owned)
-            .into(),
-        marked: false,
-        complete: true,
-    });
-    at_every_size("diff", |width, height| Rig::with(width, height, &[edit.clone()]));
+    let edit = samples::ask(
+        "e1t",
+        "Edit",
+        &json!({
+            "file_path": "/home/me/src/askd/a.rs",
+            "old_string": "fn main() {\n    run();\n}\n",
+            "new_string": "fn main() {\n    run(&options)?;\n    Ok(())\n}\n",
+        }),
+        Some("/home/me/src/askd"),
+    );
+    at_every_size("diff", |width, height| Rig::with(width, height, std::slice::from_ref(&edit)));
 }
 
 #[test]

@@ -235,9 +235,33 @@ fn t11_two_hundred_open_asks_fit_on_a_small_screen() {
     pty.sees("200 waiting");
     pty.keys("\x1b[F");
     pty.sees("200 of 200");
-    pty.focuses(&asks[199].handle);
+    let focused = pty.with_screen(|screen| {
+        let title = rows(screen).find_map(|row| row.strip_prefix("─ ")?.split(' ').next().map(str::to_owned));
+        title.unwrap()
+    });
     pty.keys("n");
-    assert_eq!(world.decided(&asks[199]), OutcomeKind::Denied);
-    pty.focuses(&asks[198].handle);
+    let ask = asks.iter().find(|ask| ask.handle == focused).unwrap();
+    assert_eq!(world.decided(ask), OutcomeKind::Denied);
     pty.sees("199 waiting");
+    pty.sees("199 of 199");
+}
+
+#[test]
+fn t7_a_command_line_changes_what_happens_without_a_person() {
+    let mut world = World::start();
+    let mut pty = Pty::queue(&world, 100, 30);
+    pty.sees("no open asks");
+    pty.keys("/permissions timeout 90\r");
+    pty.sees("auto-deny in 1m30s");
+    pty.keys("\x1b");
+    let ask = world.background("echo one");
+    pty.focuses(&ask.handle);
+    pty.sees("auto-deny in 1m");
+    // With an ask in focus it is for its session.
+    pty.keys("/skip-permissions on\r");
+    pty.sees("reply");
+    let skipped = world.ask("echo two");
+    assert_eq!(world.outcome(&skipped).cause, "skip");
+    let other = world.ask_with("echo three", &json!({"session": "s2"}));
+    assert!(world.is_open(&other) && world.is_open(&ask));
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, to fail is the handling")]
 
 mod asks;
+mod embed;
 mod life;
 mod pty;
 mod tmux;
