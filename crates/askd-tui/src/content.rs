@@ -5,8 +5,8 @@ use askd_wire::{Ask, DisplayField};
 use crate::rows::{Look, Row, push_marked, width, wrap};
 use crate::words::plain;
 
-/// Columns of the labels.
-const LABEL: usize = 11;
+/// The widest label that stands beside its text; a longer one has a line of its own.
+const LABEL: usize = 16;
 /// Below this width a label has a line of its own.
 const NARROW: usize = 44;
 /// An action of more text than this cannot be read here, and so not allowed.
@@ -48,13 +48,23 @@ pub(crate) fn rows(ask: &Ask, columns: usize) -> Vec<Row> {
         return rows;
     }
     let mut at = 0;
+    let indent = indent(&ask.display, columns);
     for field in &ask.display {
-        push_field(&mut rows, field, columns, &mut at);
+        push_field(&mut rows, field, columns, indent, &mut at);
     }
     if rows.is_empty() {
         rows.push(Row::of("no input", Look::Quiet));
     }
     rows
+}
+
+/// How far in the texts begin, so that they stand in one column beside their labels.
+fn indent(fields: &[DisplayField], columns: usize) -> usize {
+    if columns < NARROW {
+        return 2;
+    }
+    let labels = fields.iter().map(|field| width(&plain(&field.label)));
+    labels.filter(|width| *width <= LABEL).max().unwrap_or(0).max(8) + 1
 }
 
 /// The beginning, and how much more there is; none of it counts as shown.
@@ -67,19 +77,18 @@ fn too_large(ask: &Ask, columns: usize, rows: &mut Vec<Row>) {
         if field.lines.len() > 1 {
             head.lines.push(format!("… (+{} lines)", field.lines.len() - 1));
         }
-        push_field(rows, &head, columns, &mut 0);
+        push_field(rows, &head, columns, indent(&ask.display, columns), &mut 0);
     }
     for row in rows {
         (row.from, row.to) = (0, 0);
     }
 }
 
-fn push_field(rows: &mut Vec<Row>, field: &DisplayField, columns: usize, at: &mut usize) {
+fn push_field(rows: &mut Vec<Row>, field: &DisplayField, columns: usize, indent: usize, at: &mut usize) {
     let label = plain(&field.label);
     let is_diff = askd_text::is_diff(&label);
     let look = if label == "warning" { Look::Warn } else { Look::Plain };
-    let own_line = columns < NARROW || width(&label) > LABEL;
-    let indent = if columns < NARROW { 2 } else { LABEL + 1 };
+    let own_line = columns < NARROW || width(&label) >= indent;
     let mut first = true;
     if own_line {
         for part in wrap(&label, columns) {
@@ -142,9 +151,11 @@ mod tests {
 
     #[test]
     fn a_long_line_is_wrapped_and_says_so() {
-        let ask = samples::ask("k7f", "x", &json!({"command": "one two three four five six seven"}), None);
-        assert_eq!(texts(&ask, 44), ["command      one two three four five six sev", "            ↪en"]);
-        assert_eq!(texts(&ask, 30), ["command", "   one two three four five six", "  ↪ seven"]);
+        let with = |command: &str| samples::ask("k7f", "x", &json!({"command": command}), None);
+        let ask = with("one two three four five six seven eight");
+        assert_eq!(texts(&ask, 44), ["command   one two three four five six seven ", "         ↪eight"]);
+        assert_eq!(texts(&ask, 30), ["command", "   one two three four five six", "  ↪ seven eight"]);
+        assert_eq!(texts(&with("ls"), 44), ["command   ls"]);
     }
 
     #[test]

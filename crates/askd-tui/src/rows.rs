@@ -104,24 +104,35 @@ fn is_mark(unit: &str) -> bool {
     mark_end(unit).is_some() || unit == "⇥" || unit == "↵"
 }
 
-/// Cuts one safe line into parts of at most `columns`; at least one part, and every character is in one of them. Only a
-/// single mark can be wider.
+/// Cuts one safe line into parts of at most `columns`, behind a space where there is one near the end; at least one part,
+/// and every character is in one of them. Only a single mark can be wider.
 pub(crate) fn wrap(safe: &str, columns: usize) -> Vec<&str> {
     let columns = columns.max(1);
     let mut parts = Vec::new();
-    let (mut start, mut at, mut used) = (0, 0, 0);
-    for unit in units(safe) {
-        let unit_width = unit_width(unit);
-        if used + unit_width > columns && at > start {
-            parts.push(&safe[start..at]);
-            start = at;
-            used = 0;
+    let mut rest = safe;
+    loop {
+        let (mut end, mut used, mut space) = (0, 0, None);
+        for unit in units(rest) {
+            let unit_width = unit_width(unit);
+            if used + unit_width > columns && end > 0 {
+                break;
+            }
+            end += unit.len();
+            used += unit_width;
+            if unit == " " && used >= columns / 3 * 2 {
+                space = Some(end);
+            }
         }
-        at += unit.len();
-        used += unit_width;
+        if end >= rest.len() {
+            parts.push(rest);
+            return parts;
+        }
+        // A part that is full at a word's end anyway, and a run of spaces, stay as they are.
+        let full = rest[end..].starts_with(' ') || rest[..end].ends_with(' ');
+        let (part, behind) = rest.split_at(space.filter(|_| !full).unwrap_or(end));
+        parts.push(part);
+        rest = behind;
     }
-    parts.push(&safe[start..]);
-    parts
 }
 
 /// The same between words where that is possible, for text that is about an action and not a part of one.
@@ -211,6 +222,9 @@ mod tests {
         assert_eq!(wrap("e\u{301}e\u{301}", 1), ["e\u{301}", "e\u{301}"]);
         assert_eq!(wrap("漢字", 3), ["漢", "字"]);
         assert_eq!(wrap("", 9), [""]);
+        assert_eq!(wrap("make all docs", 9), ["make all ", "docs"]);
+        assert_eq!(wrap("make everything", 9), ["make ever", "ything"]);
+        assert_eq!(wrap("a     b     c", 6), ["a     ", "b     ", "c"]);
     }
 
     #[test]

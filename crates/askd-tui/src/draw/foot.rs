@@ -44,7 +44,15 @@ impl Queue {
             look: Look::Warn,
         });
         let lines = self.notes.last(most - usize::from(hint.is_some())).chain(&hint);
-        let notes: Vec<Row> = lines.flat_map(|note| note_rows(note, room)).collect();
+        let tall = most > 1;
+        let rows = |note: &Note| {
+            note_rows(
+                note,
+                room,
+                if tall || note.look == Look::Warn || !note.handle.is_empty() { NOTE_ROWS } else { 1 },
+            )
+        };
+        let notes: Vec<Row> = lines.flat_map(rows).collect();
         for (at, row) in notes.iter().rev().enumerate() {
             canvas.put_at(1, bottom - height - 1 - at, row, room);
         }
@@ -141,7 +149,7 @@ fn typed(canvas: &mut Canvas<'_>, y: usize, line: &Line) -> Position {
 const NOTE_ROWS: usize = 3;
 
 /// What happened comes first; what it was about gets the room that is left. What matters may take a few rows.
-fn note_rows(note: &Note, columns: usize) -> Vec<Row> {
+fn note_rows(note: &Note, columns: usize, most: usize) -> Vec<Row> {
     let mut row = Row::new();
     if !note.handle.is_empty() {
         row.push(format!("{}  ", note.handle), Look::Quiet);
@@ -151,8 +159,9 @@ fn note_rows(note: &Note, columns: usize) -> Vec<Row> {
     if !note.about.is_empty() && room >= 12 {
         row.push(format!("{}  ", cut(&note.about, room)), Look::Quiet);
     }
-    let most = (columns.saturating_sub(lead) * NOTE_ROWS).saturating_sub(12);
-    let text = cut(&note.text, most);
+    // Wrapping between words needs some room more.
+    let slack = if most > 1 { 12 } else { 0 };
+    let text = cut(&note.text, (columns.saturating_sub(lead) * most).saturating_sub(slack));
     let mut rows = Vec::new();
     for part in wrap_words(&text, columns.saturating_sub(row.width())) {
         push_marked(&mut row, part, note.look);
