@@ -96,6 +96,10 @@ impl Queue {
         if snoozed > 0 {
             left.push(format!(" · {snoozed} snoozed"), Look::Quiet);
         }
+        let answering = self.items.values().filter(|item| item.answering.is_some()).count();
+        if answering > 0 {
+            left.push(format!(" · {answering} being answered"), Look::Quiet);
+        }
         let handed_back = self.items.values().filter(|item| item.is_handed_back()).count();
         if handed_back > 0 {
             left.push(format!(" · {handed_back} in the agent's own prompt"), Look::Quiet);

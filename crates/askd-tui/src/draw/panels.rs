@@ -7,7 +7,7 @@ use super::help;
 use crate::guard::Target;
 use crate::now::Now;
 use crate::pager::Pager;
-use crate::queue::{Bulk, Mode, Queue, Screen};
+use crate::queue::{Bulk, Mode, Options, Queue, Screen};
 use crate::rows::{Look, Row, flow, push_marked, wrap};
 use crate::words;
 
@@ -30,7 +30,7 @@ impl Queue {
                 let rows = options.rows(inner).into_iter().map(|row| (row, None)).collect();
                 screen.target = Some(Target::Options(options.id.clone()));
                 let over = !self.items.get(&options.id).is_some_and(crate::item::Item::is_answerable);
-                (title, rows, options_keys(options.choices.len(), over))
+                (title, rows, options_keys(options, over))
             }
             Mode::Bulk(bulk) => {
                 screen.target = Some(Target::Bulk(bulk.number));
@@ -156,11 +156,15 @@ fn closing(text: &str) -> Vec<Row> {
     vec![Row::of(text, Look::Quiet)]
 }
 
-fn options_keys(count: usize, over: bool) -> Vec<Row> {
+fn options_keys(options: &Options, over: bool) -> Vec<Row> {
     if over {
         return vec![Row::of("that ask is over: ", Look::Warn).with("esc back", Look::Quiet)];
     }
-    let keys = if count == 1 { "1 or y".to_owned() } else { format!("1 to {count}") };
+    let keys = match options.choices.len() {
+        1 if options.is_one_yes() => "1 or y".to_owned(),
+        1 => "1".to_owned(),
+        count => format!("1 to {count}"),
+    };
     let mut row = Row::of(keys, Look::Key);
     row.push(" chooses it   ", Look::Quiet);
     row.push("esc", Look::Key);

@@ -92,9 +92,7 @@ impl Queue {
                 self.choose(digit.to_digit(10).map_or(0, |n| n as usize), now)
             }
             // With one option there is nothing else to say yes to.
-            (Mode::Options(options), Key::Char('y' | 'A')) if options.choices.len() == 1 => {
-                self.choose(1, now)
-            }
+            (Mode::Options(options), Key::Char('y' | 'A')) if options.is_one_yes() => self.choose(1, now),
             (Mode::Options(_), Key::Char('n' | 'q') | Key::Esc) => self.close(),
             (Mode::Help(_), Key::Char('q' | '?') | Key::Esc | Key::Enter) => self.close(),
             (Mode::Output { .. }, Key::Char('q') | Key::Esc | Key::Enter) => self.close(),

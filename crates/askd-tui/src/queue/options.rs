@@ -59,6 +59,11 @@ impl Options {
         rows
     }
 
+    /// One option, and it allows: then there is nothing else that a yes could mean.
+    pub(crate) fn is_one_yes(&self) -> bool {
+        matches!(&self.choices[..], [choice] if words::allows(choice.kind))
+    }
+
     fn total(&self) -> usize {
         self.rows(usize::MAX).iter().map(|row| row.to).max().unwrap_or(0)
     }

@@ -256,3 +256,24 @@ fn what_was_on_the_screen_is_reported_once() {
     assert_eq!(reported(rig.frame()), 2);
     assert_eq!(reported(rig.frame()), 0);
 }
+
+#[test]
+fn a_yes_never_chooses_a_deny() {
+    let mut ask = samples::bash("k7f", "ls");
+    ask.options[1].kind = ChoiceKind::RejectAlways;
+    let mut rig = Rig::with(60, 15, &[ask]);
+    rig.calmly(Key::Char('A'));
+    assert!(rig.sees("deny always: Yes, and don't ask again for this"));
+    assert!(rig.sees("forbids Bash(cargo test:*)"));
+    for c in ['y', 'A'] {
+        assert!(answers(&rig.calmly(Key::Char(c))).is_empty(), "{c}");
+    }
+    assert_eq!(decided(&rig.press('1')), ["k7f deny"]);
+}
+
+#[test]
+fn an_answer_on_its_way_is_told() {
+    let mut rig = Rig::with(60, 15, &[samples::bash("k7f", "ls"), samples::bash("q2m", "pwd")]);
+    rig.press('n');
+    assert!(rig.sees("1 waiting · 1 being answered"), "{}", rig.shown());
+}
