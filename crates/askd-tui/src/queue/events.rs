@@ -85,7 +85,7 @@ impl Queue {
         }
         let id = ask.id.clone();
         // The first to wait is news however soon it comes after another.
-        if self.waiting() == 0 {
+        if is_news && self.waiting() == 0 {
             self.last_arrival = None;
         }
         self.arrival.push(id.clone());
