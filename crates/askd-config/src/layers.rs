@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -171,6 +172,20 @@ impl Config {
 }
 
 fn read_file(path: &Path) -> Result<Option<String>, String> {
+    match std::fs::metadata(path) {
+        // A pipe or a device would be waited for.
+        Ok(meta) if !meta.is_file() => return Err("is not a regular file".to_owned()),
+        Ok(meta) => {
+            let (owner, ours) = (meta.uid(), rustix::process::geteuid().as_raw());
+            if owner != ours && owner != 0 {
+                return Err(format!("belongs to user {owner}, not to {ours}"));
+            }
+            if meta.mode() & 0o002 != 0 {
+                return Err("can be written by everybody: chmod o-w".to_owned());
+            }
+        }
+        Err(_) => {}
+    }
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

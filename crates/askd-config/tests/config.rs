@@ -172,7 +172,7 @@ allow_unsafe = true
             "config.toml:8: permissions.qeue_cap = 5: not a key; did you mean permissions.queue_cap?",
             "config.toml:9: permissions.colour = \"red\": not a key; `askd config` prints all keys",
             "config.toml:11: telegram.token_file is not served by this version",
-            "config.toml:12: telegram.token is not a key; `askd config` prints all keys",
+            "config.toml:12: telegram.token is not a key; did you mean telegram.token_file (which is not served by this version)?",
             "config.toml:13: [web] is not served by this version",
             "config.toml:15: journal.url = \"sqlite:relative.db\": the path is relative to nobody knows what; allowed: \"sqlite:\" for the default place, or \"sqlite:\" and an absolute path",
             "config.toml:16: journal.allow_unsafe is not served by this version",
@@ -239,7 +239,12 @@ fn files_on_disk() {
     assert!(load().unwrap_err().to_string().ends_with("config.toml: is larger than 1048576 bytes"));
 
     let err = Layers::new().file(dir.path()).load().unwrap_err();
-    assert!(err.to_string().contains("cannot be read"), "{err}");
+    assert!(err.to_string().contains("is not a regular file"), "{err}");
+
+    // Somebody else could write the rules.
+    std::fs::write(&path, "").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    assert!(load().unwrap_err().to_string().contains("can be written by everybody"));
 }
 
 #[test]

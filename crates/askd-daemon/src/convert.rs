@@ -16,12 +16,26 @@ pub(crate) struct Arrival<'a> {
     pub(crate) token: Hash256,
     pub(crate) link: LinkId,
     pub(crate) host: &'a str,
+    /// The process that asks.
+    pub(crate) pid: u32,
 }
 
+/// Nobody waits for more than a year.
+const LONGEST_SECS: u64 = 31_536_000;
+
 pub(crate) fn raise(from: wire::RaiseAsk, arrival: &Arrival<'_>) -> Result<Raise, String> {
+    for (name, secs) in [
+        ("deadline_secs", from.deadline_secs),
+        ("gives_up_secs", from.gives_up_secs),
+        ("grace_secs", Some(from.grace_secs)),
+    ] {
+        if secs.is_some_and(|secs| secs > LONGEST_SECS) {
+            return Err(format!("{name} is longer than a year ({LONGEST_SECS})"));
+        }
+    }
     let agent = from.agent;
     let key = |session: String| SessionKey { agent: agent.clone(), session };
-    let instance = from.instance.map(|i| instance(i, arrival.host));
+    let instance = from.instance.and_then(|i| instance(i, arrival.host, arrival.pid));
     let supersedes = match from.supersedes {
         Some(id) => Some(id.parse().map_err(|_| "supersedes is not an ask id".to_owned())?),
         None => None,
@@ -94,12 +108,16 @@ fn choice(from: wire::Choice) -> Choice {
     }
 }
 
-fn instance(from: wire::Instance, host: &str) -> Instance {
-    let start = match from.start {
-        0 => peer::start_of(from.pid).unwrap_or(0),
-        start => start,
-    };
-    Instance { host: host.to_owned(), pid: from.pid, start }
+/// The agent process that a requester names. Whoever names a process says who may not answer, so it must be the
+/// requester itself or one above it, and never the first process; any other claim is left out.
+fn instance(from: wire::Instance, host: &str, requester: u32) -> Option<Instance> {
+    let start = peer::start_of(from.pid)?;
+    let right =
+        from.pid > 1 && (from.start == 0 || from.start == start) && peer::is_within(requester, from.pid);
+    if !right {
+        tracing::warn!("process {requester} names process {} as its agent, which is not above it", from.pid);
+    }
+    right.then(|| Instance { host: host.to_owned(), pid: from.pid, start })
 }
 
 /// A hook has no terminal of its own; its agent has.
@@ -111,10 +129,14 @@ fn place(from: Option<wire::Place>, instance: Option<&Instance>) -> Option<Place
     (place != Place::default()).then_some(place)
 }
 
-pub(crate) fn observations(from: wire::ObservationBatch, host: &str) -> Result<Vec<Observe>, String> {
+pub(crate) fn observations(
+    from: wire::ObservationBatch,
+    host: &str,
+    requester: u32,
+) -> Result<Vec<Observe>, String> {
     let agent = from.agent;
     let key = |session: String| SessionKey { agent: agent.clone(), session };
-    let instance = from.instance.map(|i| instance(i, host));
+    let instance = from.instance.and_then(|i| instance(i, host, requester));
     let about = Observe {
         session: key(from.session),
         parent: from.parent.map(key),

@@ -87,6 +87,10 @@ enum Message {
     Loosenings {
         reply: oneshot::Sender<BTreeSet<(String, String)>>,
     },
+    AgentOf {
+        session: SessionKey,
+        reply: oneshot::Sender<Option<Instance>>,
+    },
     OfRequester {
         token: TokenHash,
         key: String,
@@ -99,6 +103,7 @@ enum Message {
     Settings(Box<Settings>),
     Prune {
         closed_before_wall_ms: i64,
+        reply: oneshot::Sender<usize>,
     },
     /// Commits what is queued, hands back what it must, and ends the thread.
     Leave {
@@ -195,6 +200,11 @@ impl Engine {
         self.call(|reply| Message::Loosenings { reply }).await.unwrap_or_default()
     }
 
+    /// The agent process of a live session.
+    pub(crate) async fn agent_of(&self, session: SessionKey) -> Option<Instance> {
+        self.call(|reply| Message::AgentOf { session, reply }).await.flatten()
+    }
+
     /// The newest ask of a requester and key.
     pub(crate) async fn of_requester(&self, token: TokenHash, key: String) -> Option<AskId> {
         self.call(|reply| Message::OfRequester { token, key, reply }).await.flatten()
@@ -208,8 +218,9 @@ impl Engine {
         let _ = self.queue.send(Message::Settings(Box::new(settings)));
     }
 
-    pub(crate) fn prune(&self, closed_before_wall_ms: i64) {
-        let _ = self.queue.send(Message::Prune { closed_before_wall_ms });
+    /// Removes a slice of what was closed before then; `None`: nothing more to remove, or not now.
+    pub(crate) async fn prune(&self, closed_before_wall_ms: i64) -> Option<usize> {
+        self.call(|reply| Message::Prune { closed_before_wall_ms, reply }).await.filter(|gone| *gone > 0)
     }
 
     /// Ends the writer thread. `release`: agents with a prompt of their own get their asks back.
@@ -362,6 +373,10 @@ impl<J: Journal> Desk<J> {
             }
             Message::Instances { reply } => drop(reply.send(self.writer.state().instances())),
             Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
+            Message::AgentOf { session, reply } => {
+                let live = self.writer.state().session(&session).filter(|s| !s.ended);
+                let _ = reply.send(live.and_then(|s| s.info.instance.clone()));
+            }
             Message::OfRequester { token, key, reply } => {
                 let _ = reply.send(self.writer.state().of_requester(token, &key));
             }
@@ -386,7 +401,9 @@ impl<J: Journal> Desk<J> {
                 let _ = reply.send(permissions);
             }
             Message::Settings(settings) => self.writer.set_settings(*settings),
-            Message::Prune { closed_before_wall_ms } => self.prune(closed_before_wall_ms),
+            Message::Prune { closed_before_wall_ms, reply } => {
+                let _ = reply.send(self.prune(closed_before_wall_ms));
+            }
             Message::Leave { .. } => {}
         }
     }
@@ -487,11 +504,17 @@ impl<J: Journal> Desk<J> {
         self.known_agents = agents;
     }
 
-    fn prune(&mut self, closed_before_wall_ms: i64) {
+    fn prune(&mut self, closed_before_wall_ms: i64) -> usize {
         match self.writer.journal_mut().prune(closed_before_wall_ms, 1000) {
-            Ok(0) => {}
-            Ok(gone) => tracing::info!("{gone} settled asks are past the retention time and were removed"),
-            Err(error) => tracing::warn!("removing old asks: {error}"),
+            Ok(0) => 0,
+            Ok(gone) => {
+                tracing::info!("{gone} streams are past the retention time and were removed");
+                gone
+            }
+            Err(error) => {
+                tracing::warn!("removing old asks: {error}");
+                0
+            }
         }
     }
 }

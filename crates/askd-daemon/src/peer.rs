@@ -31,8 +31,8 @@ pub(crate) struct Peer {
     /// The leader of its POSIX session and that one's parents.
     leader: Vec<Process>,
     mark: Option<String>,
-    /// No terminal, and nobody is left above it but the first process or a session manager.
-    orphan: bool,
+    /// The topmost of the chain, where above it there is only the first process or a session manager.
+    orphan: Option<Process>,
     cgroup: Option<String>,
 }
 
@@ -49,8 +49,7 @@ impl Peer {
         let chain = chain(pid);
         let leader = if stat.session == pid { Vec::new() } else { chain_of_leader(stat.session) };
         let mark = chain.iter().chain(&leader).find_map(|p| agent_mark(p.pid));
-        let manager = stat.parent == 1 || comm(stat.parent).is_some_and(|name| name == "systemd");
-        Self { pid, mark, orphan: manager && stat.tty == 0, cgroup: cgroup(pid), chain, leader }
+        Self { pid, mark, orphan: orphan(&chain), cgroup: cgroup(pid), chain, leader }
     }
 
     /// Why this process may not answer, or `None` when it may.
@@ -70,12 +69,16 @@ impl Peer {
         if let Some(mark) = &self.mark {
             return Some(format!("process {} was started by an agent ({mark} is set)", self.pid));
         }
-        if self.orphan && self.cgroup.is_some() {
-            let agent = agents.iter().filter(|a| a.host == host).find(|a| cgroup(a.pid) == self.cgroup);
-            if let Some(agent) = agent {
+        // Whatever an agent starts and lets go of ends up below the first process, in the agent's control group and
+        // younger than the agent.
+        if let Some(orphan) = self.orphan.as_ref().filter(|_| self.cgroup.is_some()) {
+            let lives = |a: &&Instance| a.host == host && start_of(a.pid) == Some(a.start);
+            let mut older = agents.iter().filter(lives).filter(|a| a.start <= orphan.start);
+            if let Some(agent) = older.find(|a| cgroup(a.pid) == self.cgroup) {
                 return Some(format!(
-                    "process {} has no terminal and no parent, and lives in the control group of the agent (process {})",
-                    self.pid, agent.pid
+                    "process {} hangs on process {}, which began after the agent (process {}), in its control group \
+                     and with nobody above it",
+                    self.pid, orphan.pid, agent.pid
                 ));
             }
         }
@@ -91,6 +94,11 @@ impl Peer {
 /// Start time of a process in clock ticks since boot.
 pub(crate) fn start_of(pid: u32) -> Option<u64> {
     Stat::of(pid).map(|s| s.start)
+}
+
+/// A process is `top` or below it.
+pub(crate) fn is_within(pid: u32, top: u32) -> bool {
+    chain(pid).iter().any(|p| p.pid == top)
 }
 
 /// The terminal that a process reads from.
@@ -113,6 +121,14 @@ fn chain(pid: u32) -> Vec<Process> {
         at = stat.parent;
     }
     out
+}
+
+/// The process right below the first one or a session manager.
+fn orphan(chain: &[Process]) -> Option<Process> {
+    chain.windows(2).find_map(|pair| {
+        let manager = pair[1].pid == 1 || comm(pair[1].pid).is_some_and(|name| name == "systemd");
+        manager.then(|| pair[0].clone())
+    })
 }
 
 fn comm(pid: u32) -> Option<String> {

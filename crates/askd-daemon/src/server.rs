@@ -33,6 +33,7 @@ pub(crate) struct Connection {
     pub(crate) link: LinkId,
     /// Who connected; only for people's connections.
     pub(crate) peer: Option<Peer>,
+    pub(crate) pid: u32,
     engine: Engine,
 }
 
@@ -91,6 +92,7 @@ pub(crate) async fn serve(
             link: LinkId(LINKS.fetch_add(1, Ordering::Relaxed)),
             // Looked at now: later the process may be gone and its number another's.
             peer: (door == Door::Answer).then(|| Peer::look(pid)),
+            pid,
             engine: engine.clone(),
         };
         let (router, traffic, leaving) = (router.clone(), traffic.clone(), leaving.clone());

@@ -123,9 +123,8 @@ impl Live {
     /// Reads the file again when it is another one than last time. A broken file changes nothing and is told.
     pub(crate) async fn refresh(&self, engine: &Engine, hub: &Hub) {
         let file = stamp(&self.sources.file);
-        match self.now.lock() {
-            Ok(mut known) if known.file != file => known.file = file,
-            _ => return,
+        if self.now.lock().is_ok_and(|known| known.file == file) {
+            return;
         }
         match self.sources.load() {
             Ok(config) => self.adopt(config, engine, hub).await,
@@ -138,6 +137,10 @@ impl Live {
                     known.notices = vec![text];
                 }
             }
+        }
+        // Only now: an ask that comes in between reads it for itself, instead of relying on the old settings.
+        if let Ok(mut known) = self.now.lock() {
+            known.file = file;
         }
     }
 

@@ -25,7 +25,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 use crate::clock::Clock;
 use crate::crash::CrashPoint;
 use crate::engine::{Engine, Outlets};
-use crate::http::{self, Leave, RandomIds, Shared};
+use crate::http::{self, Attachments, Leave, RandomIds, Shared};
 use crate::peer::Peer;
 use crate::publish::{Hub, What};
 use crate::server::{self, Door, Traffic};
@@ -100,18 +100,19 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let sources = sources(&options)?;
     let places = &options.places;
     make_private_directory(places.state_dir())?;
-    if options.autostarted {
-        if places.stopped_file().symlink_metadata().is_ok() {
-            return Err(StartError::Stopped);
-        }
-    } else {
-        forget_stop(places).map_err(io_error("stopped"))?;
+    // What a person stopped an agent does not start again.
+    let by_a_person = !options.autostarted && inside_agent().is_none();
+    if !by_a_person && places.stopped_file().symlink_metadata().is_ok() {
+        return Err(StartError::Stopped);
     }
     let config = sources.load().map_err(StartError::Config)?;
     if options.autostarted && !config.settings().daemon.autostart {
         return Err(StartError::AutostartOff);
     }
     let _lock = lock(&places.daemon_lock())?;
+    if by_a_person {
+        forget_stop(places).map_err(io_error("stopped"))?;
+    }
 
     let clock = Clock::new();
     let path = config.settings().journal.url.path().map_or_else(default_journal(places), Path::to_path_buf);
@@ -155,12 +156,22 @@ pub fn run(options: Options) -> Result<(), StartError> {
             reader: Arc::new(Mutex::new(reader)),
             journal: described,
             surfaces: AtomicU64::new(1),
+            attached: Attachments::default(),
             leave,
             registered: StdMutex::new(BTreeMap::new()),
         });
         let pump = tokio::spawn(hub.clone().pump(events));
         tokio::spawn(agents::watch(engine.clone(), app.host.clone(), agents_found));
-        let ring = tokio::spawn(alarm::ring(engine.clone(), due));
+        let ring = tokio::spawn({
+            let (engine, app) = (engine.clone(), Arc::clone(&app));
+            async move {
+                if let Err(error) = alarm::ring(engine, due).await {
+                    // Without timers deadlines would be missed in silence; the next daemon has them again.
+                    tracing::error!("the timer failed: {error}");
+                    app.leave.send_replace(Some(Leave::Restart));
+                }
+            }
+        });
         let prune = tokio::spawn(prune(engine.clone(), clock, retention_ms));
 
         make_private_directory(&places.run_dir())?;
@@ -216,9 +227,14 @@ fn default_journal(places: &Places) -> impl FnOnce() -> PathBuf {
     move || path
 }
 
+/// The mark of the agent that this daemon was started by.
+fn inside_agent() -> Option<String> {
+    Peer::look(std::process::id()).mark().map(str::to_owned)
+}
+
 /// What inside an agent's tree could loosen askd is left out or refused.
 fn sources(options: &Options) -> Result<Sources, StartError> {
-    let inside = Peer::look(std::process::id()).mark().map(str::to_owned);
+    let inside = inside_agent();
     if let (Some(mark), true) = (&inside, options.journal.is_some() || options.no_surfaces) {
         return Err(StartError::InsideAgent(mark.clone()));
     }
@@ -257,7 +273,9 @@ async fn prune(engine: Engine, clock: Clock, retention_ms: i64) {
     let mut daily = tokio::time::interval(DAY);
     loop {
         daily.tick().await;
-        engine.prune(clock.now().wall_ms.saturating_sub(retention_ms));
+        let before = clock.now().wall_ms.saturating_sub(retention_ms);
+        // In slices, so that asks come in between.
+        while engine.prune(before).await.is_some() {}
     }
 }
 

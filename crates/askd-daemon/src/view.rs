@@ -163,15 +163,14 @@ pub(crate) fn place(place: &ask::Place) -> wire::Place {
 fn choice(choice: &ask::Choice) -> wire::Choice {
     wire::Choice {
         id: choice.id.clone(),
-        // What an "always" grants is made of what the model wrote.
-        label: askd_text::safe(&choice.label).text,
+        label: choice.label.clone(),
         kind: match choice.kind {
             ask::ChoiceKind::AllowOnce => wire::ChoiceKind::AllowOnce,
             ask::ChoiceKind::AllowAlways => wire::ChoiceKind::AllowAlways,
             ask::ChoiceKind::RejectOnce => wire::ChoiceKind::RejectOnce,
             ask::ChoiceKind::RejectAlways => wire::ChoiceKind::RejectAlways,
         },
-        grants: choice.grants.as_deref().map(|grants| askd_text::safe(grants).text),
+        grants: choice.grants.clone(),
         payload: choice.payload.clone(),
     }
 }

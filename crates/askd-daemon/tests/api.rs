@@ -262,6 +262,79 @@ fn s1_an_agents_own_tree_is_refused_and_the_attempt_is_logged() {
 }
 
 #[test]
+fn s1_an_agent_plays_no_surface_and_names_no_foreign_process() {
+    let world = World::start();
+    let mut requester = world.requester();
+    // A claim on a process that is not above the requester would keep that one's people from answering.
+    let mut claims = ask("k1", "ls");
+    claims["instance"] = json!({"pid": 1});
+    let raised = raise(&mut requester, &claims);
+    assert_eq!(raised.lineage.instance, None);
+    let route = format!("/v1/asks/{}/answer", raised.id);
+    assert_eq!(post(&mut world.person_connection(), &route, &answer(&raised.digest, "deny")).status, 200);
+    // From here on this process is an agent.
+    let mut own = ask("k2", "ls");
+    own["instance"] = json!({"pid": std::process::id()});
+    let raised = raise(&mut requester, &own);
+    let mut agent = world.person_connection();
+    let phone = json!({"name": "my phone", "kind": "remote", "scope": "all"});
+    assert_eq!(refusal(&post(&mut agent, "/v1/surfaces", &phone)).0, 403);
+    let shown = json!({"type": "shown", "ask": raised.id});
+    assert_eq!(refusal(&post(&mut agent, "/v1/surfaces/s1/report", &shown)).0, 403);
+    assert_eq!(world.person().health().unwrap().surfaces, 0);
+    let ended = json!({"agent": "script", "session": "s1", "observations": [{"type": "session_ended"}]});
+    assert_eq!(post(&mut requester, "/v1/observations", &ended).status, 204);
+}
+
+#[test]
+fn a_surface_is_attached_while_a_stream_of_it_is_open_and_no_longer() {
+    let world = World::start();
+    let surface = json!({"name": "tty", "kind": "direct"});
+    let reply = post(&mut world.person_connection(), "/v1/surfaces", &surface);
+    let id: askd_wire::Registered = serde_json::from_slice(&reply.body).unwrap();
+    let attached = |count: u32| {
+        world.until("the surfaces", || (world.person().health().unwrap().surfaces == count).then_some(()))
+    };
+    let shown = json!({"type": "shown", "ask": "k7f"});
+    let early = post(&mut world.person_connection(), &format!("/v1/surfaces/{}/report", id.surface), &shown);
+    assert_eq!(refusal(&early), (400, "malformed".to_owned()));
+    // Two streams, one ends: still there.
+    let first = world.person().events(Some(&id.surface), None).unwrap();
+    let mut second = world.person().events(Some(&id.surface), None).unwrap();
+    second.receive().unwrap();
+    attached(1);
+    drop(first);
+    raise(&mut world.requester(), &ask("k1", "ls"));
+    attached(1);
+    drop(second);
+    attached(0);
+    // A stream that never came to be leaves nothing behind, nor does one that is closed at once.
+    let target = format!("/v1/events?surface={}", id.surface);
+    let mut raw = UnixStream::connect(world.places.answer_sock()).unwrap();
+    write!(raw, "GET {target} HTTP/1.1\r\nhost: a\r\nlast-event-id: junk\r\n\r\n").unwrap();
+    let mut start = [0; 12];
+    raw.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1 400");
+    for _ in 0..40 {
+        let mut raw = UnixStream::connect(world.places.answer_sock()).unwrap();
+        write!(raw, "GET {target} HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    }
+    attached(0);
+}
+
+#[test]
+fn an_ask_without_an_option_to_reject_can_be_denied_all_the_same() {
+    let world = World::start();
+    let mut body = ask("k1", "ls");
+    body["options"] = json!([{"id": "r", "label": "Always", "kind": "allow_always"}]);
+    let raised = raise(&mut world.requester(), &body);
+    let route = format!("/v1/asks/{}/answer", raised.id);
+    let mut person = world.person_connection();
+    assert_eq!(refusal(&post(&mut person, &route, &answer(&raised.digest, "allow"))).0, 422);
+    assert_eq!(post(&mut person, &route, &answer(&raised.digest, "deny")).status, 200);
+}
+
+#[test]
 fn s2_a_loosened_default_waits_for_a_person_and_a_tightened_one_does_not() {
     let mut world = World::start();
     std::fs::write(

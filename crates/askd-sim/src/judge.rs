@@ -137,8 +137,14 @@ impl World {
         let call = &self.calls[self.requesters[r].call];
         // A request that was read when its call was over already may be taken for another one like it.
         let late = call.phase != Phase::Asking;
-        // Nor is it known any more which call an earlier ask of the same requester was about.
-        let first = !self.ledger.by_key.contains_key(&(ask.requester.token, ask.key.clone()));
+        // Nor is it known for ever which call an earlier ask of the same requester was about.
+        let before = self.ledger.by_key.get(&(ask.requester.token, ask.key.clone())).into_iter().flatten();
+        let first = before.map(|old| &self.ledger.files[old]).all(|old| {
+            let fresh = |at: u64| self.clock.now - at < self.plan.settings.late_answer_ms;
+            old.ask.asked_at.boot == ask.asked_at.boot
+                && old.lost.is_some_and(|(at, _)| fresh(at))
+                && matches!(old.late, Kept::Nothing | Kept::Recorded(_))
+        });
         // Nor whether this one took the place of another that was never announced.
         let alike = |c: &Call| c.agent == call.agent && c.digest == call.digest && c.thread == call.thread;
         let known = self.calls.iter().filter(|c| alike(c)).all(|c| c.announced.is_some());

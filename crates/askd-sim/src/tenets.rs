@@ -38,6 +38,10 @@ impl World {
             self.counts.add("told only with the next batch");
         }
         self.daemons[d].owed = owed.saturating_sub(batched.committed.len());
+        let lost_race = |r: &Result<Reply, Refusal>| matches!(r, Err(Refusal::NotRecorded(why)) if why.contains("always first"));
+        if self.plan.daemons == 1 && batched.replies.iter().any(lost_race) {
+            self.broken(&[], format!("daemon {d} is alone and says that others were always first"));
+        }
         for entry in &batched.committed {
             if self.ledger.ids.get(&entry.entry.id) != Some(&entry.position) {
                 let what = entry.entry.event.name();

@@ -53,7 +53,7 @@ impl State {
         }
         // Only a plain yes or no can be given to another call.
         let Ok(choice) = choose(ask, answer) else { return already };
-        if plain(&ask.ask.options, answer.decision) != Some(choice) {
+        if choice.is_none() || plain(&ask.ask.options, answer.decision) != choice {
             return already;
         }
         let kept = LateAnswer {
@@ -84,35 +84,34 @@ impl State {
 }
 
 /// The option that an answer names, or the plain one. Never one of the other decision, never a guess.
-fn choose<'a>(ask: &'a AskState, answer: &Answer) -> Result<&'a Choice, Refusal> {
+///
+/// `None`: a plain no to an ask that offers nothing to reject with. It is a no all the same, as a timed one would be.
+fn choose<'a>(ask: &'a AskState, answer: &Answer) -> Result<Option<&'a Choice>, Refusal> {
     let options = &ask.ask.options;
     let chosen = match &answer.option {
         Some(id) => options.iter().find(|c| c.id == *id && c.kind.decision() == answer.decision),
         None => plain(options, answer.decision),
     };
-    chosen.ok_or_else(|| Refusal::OptionNotOffered {
-        ask: answer.ask,
-        offered: options
-            .iter()
-            .filter(|c| c.kind.decision() == answer.decision)
-            .map(|c| c.id.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
-    })
+    if chosen.is_some() || (answer.decision == Decision::Deny && answer.option.is_none()) {
+        return Ok(chosen);
+    }
+    let offered: Vec<_> =
+        options.iter().filter(|c| c.kind.decision() == answer.decision).map(|c| c.id.as_str()).collect();
+    Err(Refusal::OptionNotOffered { ask: answer.ask, offered: offered.join(", ") })
 }
 
 fn source(answer: &Answer) -> Source {
     if answer.remote { Source::Remote } else { Source::Direct }
 }
 
-fn decided(ask: &AskState, answer: &Answer, choice: &Choice, now: Now) -> Outcome {
+fn decided(ask: &AskState, answer: &Answer, choice: Option<&Choice>, now: Now) -> Outcome {
     Outcome {
         kind: answer.decision.into(),
         cause: Cause::Person,
         source: Some(source(answer)),
         surface: Some(answer.surface.clone()),
         by: answer.by.clone(),
-        option: Some(choice.id.clone()),
+        option: choice.map(|c| c.id.clone()),
         message: answer.message.clone(),
         stop: answer.stop && answer.decision == Decision::Deny,
         at: now,

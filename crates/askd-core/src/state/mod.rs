@@ -166,6 +166,11 @@ impl AskState {
         gone && self.lost_at.is_some() && self.late == Late::None && !self.recalled
     }
 
+    /// A requester that comes back gets this one.
+    fn can_be_come_back_to(&self) -> bool {
+        self.is_open() || self.delivery == Delivery::Pending || self.is_unheard()
+    }
+
     /// Settled without anything to deliver while the requester was away: when it comes back in time it hears so, and
     /// nobody is asked again.
     fn is_unheard(&self) -> bool {
@@ -302,12 +307,19 @@ impl State {
 
     /// The newest ask of this requester, key and content that its requester can still come back to.
     pub fn by_key(&self, token: TokenHash, key: &str, digest: Digest) -> Option<AskId> {
+        self.asks_by_key(token, key, digest).find(|(_, ask)| ask.can_be_come_back_to()).map(|(id, _)| id)
+    }
+
+    /// Asks in memory of this requester, key and content, newest first.
+    fn asks_by_key(
+        &self,
+        token: TokenHash,
+        key: &str,
+        digest: Digest,
+    ) -> impl Iterator<Item = (AskId, &AskState)> {
         let at = |id| (token, key.to_owned(), digest, id);
-        self.by_key.range(at(AskId::MIN)..=at(AskId::MAX)).rev().map(|(.., id)| *id).find(|id| {
-            self.asks
-                .get(id)
-                .is_some_and(|ask| ask.is_open() || ask.delivery == Delivery::Pending || ask.is_unheard())
-        })
+        let ids = self.by_key.range(at(AskId::MIN)..=at(AskId::MAX)).rev().map(|(.., id)| *id);
+        ids.filter_map(|id| Some((id, self.asks.get(&id)?)))
     }
 
     /// The newest ask of this requester and key, whatever it is about.

@@ -25,10 +25,12 @@ impl State {
             return Handled::refused(Refusal::Malformed(wrong));
         }
         let digest = raise.action.digest();
-        if let Some(id) = self.by_key(raise.token, &raise.key, digest)
-            && let Some(ask) = self.asks.get(&id)
-            && !restarted(ask.ask.requester.instance.as_ref(), raise.instance.as_ref())
-        {
+        // Another process of the agent may have left one behind under the same key.
+        let own = self.asks_by_key(raise.token, &raise.key, digest).find(|(_, ask)| {
+            ask.can_be_come_back_to()
+                && !restarted(ask.ask.requester.instance.as_ref(), raise.instance.as_ref())
+        });
+        if let Some((id, ask)) = own {
             return reattach(id, ask, raise, now);
         }
         let waiting = self.waiting(&raise.session);
@@ -224,9 +226,8 @@ impl State {
 
     /// A requester that was lost and asks again is about the call that it was about.
     fn call_asked_before(&self, raise: &Raise, digest: crate::Digest) -> Option<String> {
-        let at = |id| (raise.token, raise.key.clone(), digest, id);
-        let before = self.by_key.range(at(AskId::MIN)..=at(AskId::MAX)).rev();
-        before.filter_map(|(.., id)| self.asks.get(id)).find_map(|ask| ask.call().map(str::to_owned))
+        let before = self.asks_by_key(raise.token, &raise.key, digest);
+        before.filter_map(|(_, ask)| ask.call()).next().map(str::to_owned)
     }
 
     /// The started call that this ask is about: same thread, same content, not ended, not another open ask's. Two

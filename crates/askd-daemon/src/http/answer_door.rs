@@ -26,6 +26,8 @@ use super::{App, Leave, events, permissions};
 /// Settled asks that a list shows at most, and entries of a log.
 const MOST_LISTED: usize = 1000;
 const MOST_LOGGED: usize = 10_000;
+/// Longest reason of a surface that could not show an ask, in bytes.
+const LONGEST_REASON: usize = 1024;
 /// Asks that one bulk answer may name.
 const MOST_BULK: usize = 1000;
 
@@ -292,8 +294,10 @@ async fn read<T: Send + 'static>(
 
 async fn register(
     State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
     Json(body): Json<wire::RegisterSurface>,
 ) -> Result<Response, Refused> {
+    person(&app, &connection).await?;
     let mut roots = std::collections::BTreeSet::new();
     let scope = match body.scope {
         wire::Scope::All => Scope::All,
@@ -325,15 +329,26 @@ async fn register(
 
 async fn report(
     State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
     Path(surface): Path<String>,
     Json(body): Json<wire::SurfaceReport>,
 ) -> Result<Response, Refused> {
+    person(&app, &connection).await?;
+    // Only a surface that is there can have shown something or failed to.
+    if !app.attached.is_attached(&surface) {
+        return Err(Refused::malformed(format!(
+            "surface {surface:?} is not attached: open GET /v1/events?surface=… first"
+        )));
+    }
     let (name, remote) = surface_name(&app, Some(&surface));
     let command = match body {
         wire::SurfaceReport::Shown { ask } => {
             Command::Shown { ask: look(&app, &ask).await?.ask.ask.id, surface: name, remote }
         }
         wire::SurfaceReport::Failed { ask, reason } => {
+            if reason.len() > LONGEST_REASON {
+                return Err(Refused::malformed(format!("reason is longer than {LONGEST_REASON} bytes")));
+            }
             Command::SurfaceFailed { ask: look(&app, &ask).await?.ask.ask.id, surface: name, reason }
         }
     };

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::clock::rfc3339;
 use crate::convert::{self, Arrival};
 use crate::engine::{Done, is_over};
+use crate::peer;
 use crate::server::Connection;
 use crate::view::Shot;
 
@@ -72,6 +73,7 @@ async fn raise(
         token: Hash256::of(token.as_bytes()),
         link: connection.link,
         host: &app.host,
+        pid: connection.pid,
     };
     let raise = convert::raise(body, &arrival).map_err(Refused::malformed)?;
     let Done { reply: result, shot } = app.engine.run(Command::Raise(Box::new(raise))).await;
@@ -95,11 +97,13 @@ async fn hold(app: &App, shot: Shot, span: Duration) -> (Shot, bool) {
         Ok(Some(after)) => (after, false),
         Ok(None) => {
             let leaving = *app.leave.borrow();
-            if leaving != Some(super::Leave::Stop) {
+            match leaving {
+                Some(super::Leave::Stop) => (shot, true),
                 // The next daemon has the answer; the connection ends without one.
-                std::future::pending::<()>().await;
+                Some(super::Leave::Restart) => std::future::pending().await,
+                // The journal could not say more; the requester asks again.
+                None => (shot, false),
             }
-            (shot, true)
         }
         Err(_) => match app.engine.look(&id.to_string()).await {
             Ok(Some(now)) => (now, false),
@@ -184,8 +188,22 @@ async fn step(
     }
 }
 
-async fn observe(State(app): State<App>, Json(body): Json<ObservationBatch>) -> Result<Response, Refused> {
-    let seen = convert::observations(body, &app.host).map_err(Refused::malformed)?;
+async fn observe(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+    Json(body): Json<ObservationBatch>,
+) -> Result<Response, Refused> {
+    let seen = convert::observations(body, &app.host, connection.pid).map_err(Refused::malformed)?;
+    // What ends or settles asks of a live agent is believed from that agent's own tree only.
+    if let Some(first) = seen.first()
+        && let Some(agent) = app.engine.agent_of(first.session.clone()).await
+        && agent.host == app.host
+        && peer::start_of(agent.pid) == Some(agent.start)
+        && !peer::is_within(connection.pid, agent.pid)
+    {
+        let why = format!("session {} belongs to process {}", first.session.session, agent.pid);
+        return Err(Refused::from_refusal(&Refusal::NotPermitted(why), None));
+    }
     let mut repeated = None;
     for observation in seen {
         let call = match &observation.seen {

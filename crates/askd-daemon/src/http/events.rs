@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use askd_core::event::SurfaceInfo;
 use askd_core::id::StreamId;
-use askd_core::{AskId, Command, Hash256, SurfaceId};
+use askd_core::{AskId, Hash256, SurfaceId};
 use askd_journal::Position;
 use askd_wire::StreamEvent;
 use axum::body::{Body, Bytes};
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -19,9 +20,11 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::engine::is_over;
 use crate::publish::{self, Ready};
+use crate::server::Connection;
 use crate::view::Shot;
 
 use super::App;
+use super::answer_door::person;
 use super::ask_door::needed;
 use super::problem::Refused;
 
@@ -79,30 +82,29 @@ impl Filter {
 /// For people's surfaces.
 pub(super) async fn all(
     State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
     Query(narrow): Query<Narrow>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let mut limited = false;
-    let surface = match narrow.surface {
-        None => None,
-        Some(id) => {
-            let known = app.registered.lock().ok().and_then(|r| r.get(&id).cloned());
-            let Some(info) = known else {
-                return Err(Refused::malformed(format!(
-                    "surface {id:?} is not registered with this daemon: POST /v1/surfaces first"
-                )));
-            };
-            let surface = SurfaceId(id);
-            limited = info.capacity.is_some();
-            app.engine.run(Command::AttachSurface { surface: surface.clone(), info }).await;
-            Some(surface)
-        }
-    };
     let from = resume_from(&headers)?;
-    Ok(match surface.clone().filter(|_| limited) {
+    let Some(id) = narrow.surface else {
+        return Ok(open(app, narrow.root.map_or(Filter::All, Filter::Root), None, from));
+    };
+    // Being attached counts as somebody being there.
+    person(&app, &connection).await?;
+    let Some(info) = app.registered.lock().ok().and_then(|r| r.get(&id).cloned()) else {
+        return Err(Refused::malformed(format!(
+            "surface {id:?} is not registered with this daemon: POST /v1/surfaces first"
+        )));
+    };
+    let surface = SurfaceId(id);
+    Ok(match info.capacity {
         // Slots are given anew to a surface that comes back, so it begins with a snapshot.
-        Some(of) => open(app, Filter::Slots { surface: of, held: BTreeSet::new() }, surface, None),
-        None => open(app, narrow.root.map_or(Filter::All, Filter::Root), surface, from),
+        Some(_) => {
+            let filter = Filter::Slots { surface: surface.clone(), held: BTreeSet::new() };
+            open(app, filter, Some((surface, info)), None)
+        }
+        None => open(app, narrow.root.map_or(Filter::All, Filter::Root), Some((surface, info)), from),
     })
 }
 
@@ -120,15 +122,18 @@ fn resume_from(headers: &HeaderMap) -> Result<Option<Position>, Refused> {
     }
 }
 
-fn open(app: App, filter: Filter, surface: Option<SurfaceId>, from: Option<Position>) -> Response {
+fn open(
+    app: App,
+    filter: Filter,
+    surface: Option<(SurfaceId, SurfaceInfo)>,
+    from: Option<Position>,
+) -> Response {
     let (sender, receiver) = mpsc::channel::<Result<Bytes, Infallible>>(QUEUE);
+    // Attached for as long as the stream's task lives, whatever ends it; the guard moves into the task.
+    let attached = surface.map(|(surface, info)| app.attached.attach(&app.engine, surface, info));
     tokio::spawn(async move {
-        let engine = app.engine.clone();
-        // Whatever ends the stream, the surface is detached.
+        let _attached = attached;
         let _ = Stream { app, filter, sender, position: 0 }.run(from).await;
-        if let Some(surface) = surface {
-            engine.tell(Command::DetachSurface { surface });
-        }
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
@@ -214,11 +219,12 @@ impl Stream {
     }
 
     async fn pass(&mut self, event: Ready) -> Result<(), Ended> {
-        if event.position.is_some_and(|p| p <= self.position) {
+        // 0: its place is not known; better twice than never.
+        if event.position.is_some_and(|p| p != 0 && p <= self.position) {
             return Ok(());
         }
         if let Some(position) = event.position {
-            self.position = position;
+            self.position = self.position.max(position);
         }
         if self.filter.passes(&event) {
             self.write(event.position, event.name, &event.json).await?;

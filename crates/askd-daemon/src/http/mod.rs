@@ -6,6 +6,7 @@ mod body;
 mod events;
 mod permissions;
 mod problem;
+mod surfaces;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -26,6 +27,7 @@ use crate::settings::Live;
 
 pub(crate) use ask_door::RandomIds;
 use problem::Refused;
+pub(crate) use surfaces::Attachments;
 
 /// What every route can reach.
 pub(crate) struct Shared {
@@ -37,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) reader: Arc<Mutex<Box<dyn Reader>>>,
     pub(crate) journal: String,
     pub(crate) surfaces: AtomicU64,
+    pub(crate) attached: Attachments,
     /// Set once: why the daemon is to leave.
     pub(crate) leave: watch::Sender<Option<Leave>>,
     pub(crate) registered:

@@ -46,7 +46,15 @@ impl Refused {
             Refusal::Malformed(_) => (StatusCode::BAD_REQUEST, Code::Malformed),
             Refusal::NotRecorded(_) => (StatusCode::SERVICE_UNAVAILABLE, Code::NotRecorded),
         };
-        let mut refused = Self::new(status, code, refusal.to_string());
+        let detail = match refusal {
+            // The title says which kind it is.
+            Refusal::NotPermitted(why)
+            | Refusal::Malformed(why)
+            | Refusal::CapReached(why)
+            | Refusal::NotRecorded(why) => why.clone(),
+            other => other.to_string(),
+        };
+        let mut refused = Self::new(status, code, detail);
         if matches!(refusal, Refusal::Late { .. }) {
             refused.0.recorded = Some("late".to_owned());
         }
