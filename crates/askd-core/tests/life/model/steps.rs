@@ -195,7 +195,7 @@ impl Model {
                 a.ask.requester.token == raise.token && a.ask.key == raise.key && a.ask.digest == digest;
             same && (a.is_open() || a.delivery == Delivery::Pending || a.unheard)
         };
-        if let Some(ask) = self.asks.values_mut().rev().find(mine).filter(|a| !other(&a.ask)) {
+        if let Some(ask) = self.asks.values_mut().rev().find(|a| mine(a) && !other(&a.ask)) {
             ask.unheard = false;
             if ask.link != Link::Back {
                 ask.link = Link::On(raise.link);
