@@ -83,7 +83,8 @@ impl World {
         }
         match self.dice.below(100) {
             0..=29 => {}
-            30..=64 => self.say_soon(s, answer, after),
+            30..=59 => self.say_soon(s, answer, after),
+            60..=64 => self.bulk(s, card, after),
             65..=72 => {
                 // The same key twice.
                 self.say_soon(s, answer.clone(), after);
@@ -138,6 +139,21 @@ impl World {
             let s = self.dice.index(self.surfaces.len());
             let answer = self.answer(s, &card, Decision::Allow);
             let after = self.dice.between(0, 30);
+            self.say_soon(s, answer, after);
+        }
+    }
+
+    /// One key for everything on the screen: the cards are those of this moment, whatever comes and goes until the
+    /// answers arrive.
+    fn bulk(&mut self, s: usize, card: &Card, after: u64) {
+        let decision = self.either();
+        let mut cards = self.surfaces[s].cards.clone();
+        cards.insert(card.id, card.clone());
+        if cards.len() > 1 {
+            self.counts.add("answered in bulk");
+        }
+        for card in cards.values() {
+            let answer = self.answer(s, card, decision);
             self.say_soon(s, answer, after);
         }
     }

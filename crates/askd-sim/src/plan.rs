@@ -30,6 +30,13 @@ pub(crate) struct SurfacePlan {
     pub(crate) daemon: usize,
 }
 
+impl SurfacePlan {
+    /// How many asks it holds at once: a chat on a phone holds a few.
+    pub(crate) fn capacity(self) -> Option<u32> {
+        (self.remote && !self.narrow).then_some(2)
+    }
+}
+
 /// Chances are per mille and per batch or message, unless they say otherwise.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {

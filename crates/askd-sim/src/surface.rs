@@ -99,7 +99,7 @@ impl World {
             name: surface.name.clone(),
             remote: surface.plan.remote,
             scope: surface.scope.clone(),
-            capacity: None,
+            capacity: surface.plan.capacity(),
         };
         let command = Command::AttachSurface { surface: surface.id.clone(), info };
         let daemon = surface.plan.daemon;

@@ -38,6 +38,7 @@ impl World {
             self.counts.add("told only with the next batch");
         }
         self.daemons[d].owed = owed.saturating_sub(batched.committed.len());
+        self.check_slots(d);
         let lost_race = |r: &Result<Reply, Refusal>| matches!(r, Err(Refusal::NotRecorded(why)) if why.contains("always first"));
         if self.plan.daemons == 1 && batched.replies.iter().any(lost_race) {
             self.broken(&[], format!("daemon {d} is alone and says that others were always first"));
@@ -68,6 +69,40 @@ impl World {
                     format!("requester {r} got an ask that is not in the journal as its own"),
                 );
             }
+        }
+    }
+
+    /// A surface with a capacity holds no more than that, only what can still be answered, and is never idle while
+    /// something waits for it.
+    fn check_slots(&mut self, d: usize) {
+        let Some(state) = self.daemons[d].writer.as_ref().map(Writer::state) else { return };
+        let mut wrong = Vec::new();
+        let mut waited = 0;
+        for (surface, info) in state.surfaces() {
+            let (Some(capacity), Some(held)) = (info.capacity, state.slots(surface)) else { continue };
+            let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+            let can_be_shown = |id: &AskId| {
+                state.ask(*id).is_some_and(|a| {
+                    a.is_open() && !a.is_handed_back() && info.scope.covers(&state.root_of(a.session()))
+                })
+            };
+            let waiting = state
+                .open()
+                .filter(|(id, a)| can_be_shown(id) && !held.contains(id) && !a.failed.contains(&info.name))
+                .count();
+            if held.len() > capacity
+                || !held.iter().all(can_be_shown)
+                || (waiting > 0 && held.len() < capacity)
+            {
+                wrong.push(format!("daemon {d}: {surface:?} holds {held:?}, {waiting} wait"));
+            }
+            waited += waiting;
+        }
+        if waited > 0 {
+            self.counts.add("waited for a slot");
+        }
+        for what in wrong {
+            self.broken(&[], what);
         }
     }
 

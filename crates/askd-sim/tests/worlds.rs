@@ -53,6 +53,8 @@ const HAPPENS: &[&str] = &[
     "answer refused: unknown ask",
     "answer refused: not recorded",
     "opposite answers at once",
+    "answered in bulk",
+    "waited for a slot",
     "allowed while the turn was cancelled",
     "answered at the deadline",
     "stranger refused",

@@ -429,6 +429,7 @@ impl State {
             let (tool, digest) = (ask.action.tool.clone(), ask.digest);
             session.remember_call(call, CallInfo { subagent, tool, digest });
         }
+        self.fill_slots();
         link
     }
 
