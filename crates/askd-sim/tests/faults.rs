@@ -1,6 +1,8 @@
 //! Faults that the simulated world found in the writer and the core, each by itself: worlds grow, and a seed that once
 //! showed a fault may not meet it any more.
 
+#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
+
 use askd_core::ask::{Action, Attendance, Class, OwnPrompt, RequesterKind};
 use askd_core::command::{Answer, Command, Observe, Raise, Reply, Seen};
 use askd_core::event::{CallInfo, Scope, SurfaceInfo};
