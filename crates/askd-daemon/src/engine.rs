@@ -19,6 +19,8 @@ use crate::view::Shot;
 
 /// Most commands of one commit.
 const MOST_PER_BATCH: usize = 1024;
+/// Until a journal that takes nothing is tried again, in milliseconds.
+const RETRY_MS: u64 = 1000;
 
 /// A command's reply, with the ask that it was about as it is after the batch.
 #[derive(Debug)]
@@ -141,6 +143,8 @@ impl Engine {
             outlets,
             waiters: BTreeMap::new(),
             known_agents: BTreeSet::new(),
+            owed: Vec::new(),
+            failing: false,
             told_waiting: BTreeMap::new(),
             slots: BTreeMap::new(),
             last: 0,
@@ -242,6 +246,10 @@ struct Desk<J> {
     outlets: Outlets,
     waiters: BTreeMap<AskId, Vec<oneshot::Sender<Shot>>>,
     known_agents: BTreeSet<Instance>,
+    /// Facts that the journal did not take yet.
+    owed: Vec<Command>,
+    /// The journal did not take the last batch.
+    failing: bool,
     /// Numbers of open asks as they were told last; a session that is not here has none.
     told_waiting: BTreeMap<SessionKey, u32>,
     /// What surfaces with a capacity were told to show.
@@ -290,16 +298,34 @@ impl<J: Journal> Desk<J> {
     fn batch(&mut self, mut pending: Vec<Pending>) {
         // People do not wait for a burst of new asks. Nothing depends on an order between requests that are under
         // way at the same time.
-        pending.sort_by_key(|(command, _)| !matches!(command, Command::Answer(_)));
-        let (commands, senders): (Vec<_>, Vec<_>) = pending.into_iter().unzip();
+        // A timer fires only after what arrived with it: an answer that is here is in time.
+        pending.sort_by_key(|(command, _)| match command {
+            Command::Answer(_) => 0,
+            Command::Tick => 2,
+            _ => 1,
+        });
+        let owed = std::mem::take(&mut self.owed).into_iter().map(|command| (command, oneshot::channel().0));
+        let (commands, senders): (Vec<_>, Vec<_>) = owed.chain(pending).unzip();
         let now = self.clock.now();
         // The crash points abort by themselves: in a daemon `Died` never comes back.
         let Ok(batched) = self.writer.run(&commands, now) else { return };
         if let Some(last) = batched.committed.last() {
             self.last = self.last.max(last.position);
         }
+        self.failing = batched.replies.iter().any(|r| matches!(r, Err(Refusal::NotRecorded(_))));
         let finished: BTreeMap<AskId, AskState> = batched.finished.into_iter().collect();
         for ((command, sender), reply) in commands.iter().zip(senders).zip(batched.replies) {
+            // These report what has happened and nobody says it twice, so they go with the next batch.
+            let facts = matches!(
+                command,
+                Command::LinkClosed { .. }
+                    | Command::AgentGone { .. }
+                    | Command::Woke
+                    | Command::DetachSurface { .. }
+            );
+            if facts && matches!(reply, Err(Refusal::NotRecorded(_))) {
+                self.owed.push(command.clone());
+            }
             let shot = about(command, &reply).and_then(|id| self.shot(id, &finished));
             let _ = sender.send(Done { reply, shot });
         }
@@ -479,6 +505,12 @@ impl<J: Journal> Desk<J> {
 
     fn set_alarm(&self) {
         let due = self.writer.poll_timeout(self.clock.now()).map(|(ms, _)| ms);
+        // While the journal takes nothing it is tried again now and then, and a due timer does not spin.
+        let due = match (self.failing, self.owed.is_empty()) {
+            (_, false) => Some(due.unwrap_or(RETRY_MS).max(RETRY_MS)),
+            (true, true) => due.map(|ms| ms.max(RETRY_MS)),
+            (false, true) => due,
+        };
         self.outlets.alarm.send_replace(due);
     }
 
