@@ -1,0 +1,121 @@
+//! Asks that an agent holds without telling its client, and the contract of whoever watches for them.
+//!
+//! A watcher (e.g. of opencode's own HTTP server) sends [`HiddenEvent`]s; whoever shows them answers by
+//! [`HiddenSource::reply`]. The watcher never decides, and never tells the same ask twice.
+
+use std::sync::mpsc::Receiver;
+
+use serde_json::Value;
+
+/// One ask as the agent's own server tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HiddenAsk {
+    /// The agent's id of this ask; unique as long as the agent runs.
+    pub id: String,
+    /// The session that asks: the child's when a subagent asks.
+    pub session: String,
+    /// The top of its chain of parents, a session that the client knows; the session itself when it has no parent.
+    pub root: String,
+    /// The subagent that asks; `None` when the root session asks by itself.
+    pub subagent: Option<HiddenSubagent>,
+    /// The agent's name of the tool, e.g. `bash`.
+    pub tool: String,
+    /// ACP tool kind of the call, e.g. `execute`.
+    pub kind: String,
+    /// One line for people about the call, e.g. the command.
+    pub title: String,
+    /// Input of the call.
+    pub input: Value,
+    /// The agent's id of the tool call.
+    pub call: Option<String>,
+    /// Where the call runs, when the server tells.
+    pub cwd: Option<String>,
+}
+
+/// Who asks, when a subagent does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HiddenSubagent {
+    /// Title of the child's session.
+    pub title: String,
+    /// What kind of subagent, e.g. `general`.
+    pub agent_type: Option<String>,
+    /// The session that started it.
+    pub parent: String,
+    /// Call id of the parent's task call, when it is known.
+    pub work: Option<String>,
+}
+
+/// What became of a hidden ask that is no longer open in the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HiddenEnd {
+    /// Somebody allowed it (also by our own reply).
+    Allowed,
+    /// Somebody rejected it (also by our own reply).
+    Rejected,
+    /// It is not listed any more and nobody saw an answer.
+    Vanished,
+}
+
+/// News from a watcher.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HiddenEvent {
+    Asked(Box<HiddenAsk>),
+    Gone {
+        id: String,
+        how: HiddenEnd,
+    },
+    /// Where the agent's server tells it: a child session ended its turn or was deleted.
+    ChildEnded {
+        session: String,
+    },
+}
+
+/// What the agent's server is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HiddenReply {
+    Once,
+    Always,
+    Reject,
+}
+
+/// Why a reply did not reach the agent.
+#[derive(Debug, thiserror::Error)]
+pub enum HiddenError {
+    /// The agent does not have it open (any more).
+    #[error("the agent no longer asks this")]
+    Gone,
+    #[error("the agent's server: {0}")]
+    Failed(String),
+}
+
+/// An agent's server, as the proxy uses it. Calls may block for the time of one local HTTP exchange; they are made from
+/// a thread of their own, never from one that reads the agent or the client.
+pub trait HiddenSource: Send + Sync {
+    /// Answers one ask. `message`: words for the model, used with [`HiddenReply::Reject`] only.
+    fn reply(&self, id: &str, reply: HiddenReply, message: Option<&str>) -> Result<(), HiddenError>;
+
+    /// Stops watching and closes the event channel; asks that are open stay as they are.
+    fn stop(&self);
+}
+
+/// A watcher that runs: its events, and the way back.
+pub struct Hidden {
+    pub events: Receiver<HiddenEvent>,
+    pub source: std::sync::Arc<dyn HiddenSource>,
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hidden").finish_non_exhaustive()
+    }
+}
+
+/// How to start an agent so that its hidden asks can be watched. One value per run of an agent.
+pub trait HiddenAdapter {
+    /// Changes the agent's command line and environment before it is started (adds a port, a password). Called once.
+    fn prepare(&mut self, command: &mut std::process::Command);
+
+    /// Starts watching the agent that was started with what [`Self::prepare`] set. Returns at once; connects by itself
+    /// as soon as the agent's server answers.
+    fn watch(&mut self) -> std::io::Result<Hidden>;
+}

@@ -1,0 +1,6 @@
+//! Agents that askd reaches as a proxy or over a server of their own, one module each; it never decides an ask and
+//! shows nothing by itself.
+//!
+//! Read [`hidden`] first: asks that an agent keeps to itself, and how another module watches for them.
+
+pub mod hidden;
