@@ -14,6 +14,7 @@ mod fd;
 mod history;
 mod http;
 mod log_text;
+mod masked;
 mod peer;
 mod permissions;
 mod publish;

@@ -1,11 +1,12 @@
 //! Events on their way to surfaces: made once, in order, for every stream that is open.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use askd_core::{SessionKey, SurfaceId};
 use askd_wire::StreamEvent;
 use tokio::sync::{broadcast, mpsc};
 
+use crate::masked::{self, Sight};
 use crate::view::Shot;
 
 /// Events that a slow stream may be behind; then it gets a gap and a new snapshot.
@@ -46,12 +47,47 @@ pub(crate) struct Ready {
     pub(crate) position: Option<u64>,
     pub(crate) name: &'static str,
     pub(crate) json: Arc<str>,
+    /// For remote surfaces, made when the first of them needs it; `None` inside: it could not be made.
+    masked: Arc<OnceLock<Option<Arc<str>>>>,
+    /// What happened to the ask.
+    what: &'static str,
     /// Requester and root of the ask, for streams that do not see all.
     pub(crate) shot: Option<Arc<Shot>>,
     pub(crate) root: Option<SessionKey>,
     /// For this surface's stream only.
     pub(crate) only: Option<SurfaceId>,
     pub(crate) last: bool,
+}
+
+impl Ready {
+    /// The event as a reader may see it.
+    pub(crate) fn json_for(&self, sight: Sight) -> Option<Arc<str>> {
+        match (sight, &self.shot) {
+            (Sight::Full, _) => Some(Arc::clone(&self.json)),
+            (Sight::Masked, Some(shot)) => self.masked.get_or_init(|| self.masked_ask(shot)).clone(),
+            (Sight::Masked, None) => self.masked.get_or_init(|| self.masked_notice()).clone(),
+        }
+    }
+
+    fn masked_ask(&self, shot: &Shot) -> Option<Arc<str>> {
+        let event = StreamEvent::Ask {
+            position: self.position.unwrap_or(0),
+            what: self.what.to_owned(),
+            ask: Box::new(shot.view_for(Sight::Masked)),
+        };
+        serde_json::to_string(&event).ok().map(Arc::from)
+    }
+
+    /// Of the events without an ask only a notice has words of others.
+    fn masked_notice(&self) -> Option<Arc<str>> {
+        match serde_json::from_str(&self.json).ok()? {
+            StreamEvent::Notice { text } => {
+                let event = StreamEvent::Notice { text: masked::cover_safe(&text) };
+                serde_json::to_string(&event).ok().map(Arc::from)
+            }
+            _ => Some(Arc::clone(&self.json)),
+        }
+    }
 }
 
 /// Where streams subscribe.
@@ -100,6 +136,11 @@ fn ready(what: What) -> Option<Ready> {
         What::Notice(_) => (None, None, None, false),
         What::Bye { .. } => (None, None, None, true),
     };
+    let happened = match &what {
+        What::Ask { what, .. } => what,
+        What::Slot { .. } => "asked",
+        _ => "",
+    };
     let event = match what {
         What::Ask { position, what, shot } => {
             StreamEvent::Ask { position, what: what.to_owned(), ask: Box::new(shot.view()) }
@@ -117,7 +158,9 @@ fn ready(what: What) -> Option<Ready> {
         What::Bye { restart } => StreamEvent::Bye { restart },
     };
     let json = serde_json::to_string(&event).ok()?;
-    Some(Ready { position, name: name(&event), json: json.into(), shot, root, only, last })
+    let name = name(&event);
+    let masked = Arc::default();
+    Some(Ready { position, name, json: json.into(), masked, what: happened, shot, root, only, last })
 }
 
 pub(crate) fn name(event: &StreamEvent) -> &'static str {

@@ -10,6 +10,7 @@ use askd_wire as wire;
 use serde_json::value::RawValue;
 
 use crate::clock::rfc3339;
+use crate::masked::{self, Sight};
 
 /// An ask as it was at one moment, with the root that is known for it now.
 #[derive(Debug, Clone)]
@@ -20,6 +21,19 @@ pub(crate) struct Shot {
 
 impl Shot {
     pub(crate) fn view(&self) -> wire::Ask {
+        self.view_for(Sight::Full)
+    }
+
+    /// The same for a reader that is somewhere else.
+    pub(crate) fn view_for(&self, sight: Sight) -> wire::Ask {
+        let mut view = self.shape(sight);
+        if sight == Sight::Masked {
+            masked::cover(&mut view);
+        }
+        view
+    }
+
+    fn shape(&self, sight: Sight) -> wire::Ask {
         let Self { ask: state, root } = self;
         let ask = &state.ask;
         let silence = self.silence();
@@ -38,7 +52,7 @@ impl Shot {
                 Attendance::Background => wire::Attendance::Background,
             },
             action: action(&ask.action),
-            display: display(ask),
+            display: display(ask, sight),
             lineage: lineage(state, root),
             options: ask.options.iter().map(choice).collect(),
             asked_at: rfc3339(ask.asked_at.wall_ms),
@@ -88,28 +102,33 @@ fn action(action: &ask::Action) -> wire::Action {
 }
 
 /// Displays that were made, so that an ask that is seen by many is parsed once.
-static DISPLAYS: Mutex<BTreeMap<AskId, Vec<wire::DisplayField>>> = Mutex::new(BTreeMap::new());
+static DISPLAYS: Mutex<BTreeMap<(AskId, bool), Vec<wire::DisplayField>>> = Mutex::new(BTreeMap::new());
 /// Most displays that are kept, and the largest input of one.
 const MOST_DISPLAYS: usize = 1024;
 const LARGEST_KEPT: usize = 16 * 1024;
 
-fn display(ask: &ask::Ask) -> Vec<wire::DisplayField> {
+fn display(ask: &ask::Ask, sight: Sight) -> Vec<wire::DisplayField> {
+    let key = (ask.id, sight == Sight::Masked);
     let keep = ask.action.input.as_ref().is_none_or(|input| input.len() <= LARGEST_KEPT);
-    if keep && let Some(known) = DISPLAYS.lock().ok().and_then(|kept| kept.get(&ask.id).cloned()) {
+    if keep && let Some(known) = DISPLAYS.lock().ok().and_then(|kept| kept.get(&key).cloned()) {
         return known;
     }
-    let made = make_display(&ask.action);
+    let made = make_display(&ask.action, sight);
     if keep && let Ok(mut kept) = DISPLAYS.lock() {
         if kept.len() >= MOST_DISPLAYS {
             kept.pop_first();
         }
-        kept.insert(ask.id, made.clone());
+        kept.insert(key, made.clone());
     }
     made
 }
 
-fn make_display(action: &ask::Action) -> Vec<wire::DisplayField> {
-    askd_text::display(&text_action(action))
+fn make_display(action: &ask::Action, sight: Sight) -> Vec<wire::DisplayField> {
+    let make = match sight {
+        Sight::Full => askd_text::display,
+        Sight::Masked => askd_text::display_masked,
+    };
+    make(&text_action(action))
         .into_iter()
         .map(|f| wire::DisplayField {
             label: f.label,

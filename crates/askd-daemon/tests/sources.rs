@@ -324,3 +324,104 @@ fn t12_a_bulk_answer_settles_exactly_the_asks_that_it_names() {
         post(&mut world.person_connection(), "/v1/permissions/command", &json!({"text": "allow all"}));
     assert_eq!(refusal(&wrong).0, 400);
 }
+
+#[test]
+fn s10_what_goes_to_a_remote_surface_has_its_secrets_covered_and_is_answered_all_the_same() {
+    let world = World::start();
+    // Put together here, so that no scanner takes it for a leaked one.
+    let secret = "aB3dE5gH7jK9".repeat(3);
+    let mut body = ask("k1", &format!("curl -H 'Authorization: Bearer {secret}' http://host/x"));
+    body["action"]["title"] = json!(format!("call with ghp_{secret}"));
+    body["job"] = json!(format!("deploy ghp_{secret}"));
+    body["options"] = json!([
+        {"id": "once", "label": "Yes", "kind": "allow_once"},
+        {"id": "ever", "label": format!("Always ghp_{secret}"), "kind": "allow_always",
+         "grants": format!("curl with ghp_{secret}"), "payload": {"rule": secret}},
+        {"id": "no", "label": "No", "kind": "reject_once"},
+    ]);
+    let mut direct = Surface::attach(&world, SurfaceKind::Direct, None);
+    let mut all = Surface::attach(&world, SurfaceKind::Remote, None);
+    let mut slots = Surface::attach(&world, SurfaceKind::Remote, Some(3));
+    let raised = raise(&mut world.requester(), &body);
+
+    let here = direct.until("asked");
+    assert!(serde_json::to_string(&here).unwrap().contains(&secret));
+    assert_eq!(here.action.input.unwrap().get(), raised.action.input.as_ref().unwrap().get());
+    let covered = |what: &str, text: &str| {
+        assert!(!text.contains("aB3dE5gH7jK9"), "{what}: {text}");
+        assert!(text.contains("36 masked"), "{what}: {text}");
+    };
+    let is_covered = |what: &str, ask: &Ask| {
+        covered(what, &serde_json::to_string(ask).unwrap());
+        assert!(ask.action.input.is_none() && ask.options[1].payload.is_none(), "{what}");
+        assert_eq!((&ask.id, &ask.digest, &ask.handle), (&raised.id, &raised.digest, &raised.handle));
+        let last = ask.display.last().unwrap();
+        assert_eq!(last.label, "masked");
+        assert!(last.lines[0].starts_with("2 texts that look like secrets"), "{:?}", last.lines);
+        let command = ask.display.iter().find(|field| field.label == "command").unwrap();
+        assert_eq!(command.lines, ["curl -H 'Authorization: Bearer \\u{36 masked}' http://host/x"]);
+    };
+    is_covered("event", &all.until("asked"));
+    is_covered("slot", &slots.until("asked"));
+    for (what, capacity) in [("snapshot", None), ("snapshot of slots", Some(1))] {
+        let surface = RegisterSurface {
+            name: "phone".to_owned(),
+            kind: SurfaceKind::Remote,
+            scope: Scope::All,
+            capacity,
+        };
+        let id = world.person().register(&surface).unwrap().surface;
+        let mut events = world.person().events(Some(&id), None).unwrap();
+        let StreamEvent::Snapshot { asks, .. } = events.receive().unwrap().unwrap().event else {
+            panic!("no snapshot")
+        };
+        // A slot may be given after the snapshot.
+        asks.iter().for_each(|ask| is_covered(what, ask));
+        assert!(capacity.is_some() || asks.len() == 1);
+    }
+    let id = all.id.clone();
+    let mut resumed = world.person().events(Some(&id), Some(0)).unwrap();
+    loop {
+        if let StreamEvent::Ask { ask, .. } = resumed.receive().unwrap().unwrap().event {
+            break is_covered("resumed", &ask);
+        }
+    }
+    let get = |target: &str| {
+        let reply = world.person_connection().request("GET", target, None).unwrap();
+        (reply.status, String::from_utf8(reply.body).unwrap())
+    };
+    for state in ["open", "all"] {
+        let (_, text) = get(&format!("/v1/asks?state={state}&surface={id}"));
+        is_covered(state, &serde_json::from_str::<Vec<Ask>>(&text).unwrap()[0]);
+    }
+    is_covered(
+        "show",
+        &serde_json::from_str(&get(&format!("/v1/asks/{}?surface={id}", raised.id)).1).unwrap(),
+    );
+    let typed = json!({"text": "/permissions", "surface": id});
+    let reply = post(&mut world.person_connection(), "/v1/permissions/command", &typed);
+    covered("/permissions", &String::from_utf8(reply.body).unwrap());
+    // Who says that it is a surface and is none is shown nothing, rather than everything.
+    for target in ["/v1/asks?surface=s999".to_owned(), format!("/v1/asks/{}?surface=s999", raised.id)] {
+        let (status, text) = get(&target);
+        assert_eq!(status, 400);
+        assert!(!text.contains(&secret) && text.contains("is not registered"), "{text}");
+    }
+
+    let route = format!("/v1/asks/{}/answer", raised.id);
+    let mut deny = answer(&raised.digest, "deny");
+    deny["surface"] = json!(id);
+    deny["message"] = json!(format!("use ghp_{secret} instead"));
+    let told = post(&mut world.person_connection(), &route, &deny);
+    assert_eq!(told.status, 200);
+    is_covered("reply", &serde_json::from_slice(&told.body).unwrap());
+    let again = post(&mut world.person_connection(), &route, &deny);
+    assert_eq!(refusal(&again), (409, "already_settled".to_owned()));
+    covered("refusal", &String::from_utf8(again.body).unwrap());
+    is_covered("settled", &all.until("settled"));
+    is_covered("settled with slots", &slots.until("settled"));
+    // The agent and who sits at the machine get the person's words as they are.
+    let words = direct.until("settled").outcome.unwrap().message.unwrap();
+    assert_eq!(words, format!("use ghp_{secret} instead"));
+    assert_eq!(world.show(&raised.id).outcome.unwrap().message.unwrap(), words);
+}

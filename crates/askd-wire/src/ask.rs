@@ -70,6 +70,7 @@ pub struct Action {
     pub kind: Option<String>,
     #[serde(default)]
     pub title: Option<String>,
+    /// Absent for remote surfaces, as secrets could be in it; they show `display` like everybody.
     #[serde(default)]
     pub input: Option<Box<RawValue>>,
     #[serde(default)]

@@ -56,6 +56,9 @@ pub struct PermissionsCommand {
     /// `<agent>/<session>`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Id of the registered surface where it was typed; one of kind `remote` gets secrets covered in the reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surface: Option<String>,
 }
 
 /// Its reply, safe lines.

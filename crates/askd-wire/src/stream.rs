@@ -26,7 +26,11 @@ pub struct Registered {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SurfaceKind {
+    /// At the machine where askd runs, or a terminal or page that reaches it as its own.
     Direct,
+    /// What it is sent leaves the machine. In everything that it gets (its events; lists and asks that it reads with
+    /// `?surface=<id>`; replies to its answers) secrets of known shapes are covered, `action.input` and the
+    /// `payload` of choices are absent, and a last display field `masked` says how many were covered.
     Remote,
 }
 

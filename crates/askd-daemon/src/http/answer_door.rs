@@ -16,6 +16,7 @@ use serde::Deserialize;
 use crate::clock::{parse, rfc3339};
 use crate::engine::{SessionShot, surface_id};
 use crate::history;
+use crate::masked::Sight;
 use crate::server::Connection;
 use crate::view;
 
@@ -58,14 +59,18 @@ struct Listed {
     state: Option<String>,
     /// At most this many, the oldest first.
     limit: Option<usize>,
+    /// Id of the registered surface that wants them.
+    surface: Option<String>,
 }
 
 async fn list(State(app): State<App>, Query(query): Query<Listed>) -> Result<Response, Refused> {
+    let sight = sight(&app, query.surface.as_deref())?;
     match query.state.as_deref() {
         None | Some("open") => {
             let snapshot = app.engine.snapshot().await.ok_or_else(stopping)?;
             let most = query.limit.unwrap_or(usize::MAX);
-            let asks: Vec<_> = snapshot.asks.iter().take(most).map(view::Shot::view).collect();
+            let shown = snapshot.asks.iter().take(most);
+            let asks: Vec<_> = shown.map(|shot| shot.view_for(sight)).collect();
             Ok(reply(StatusCode::OK, &asks))
         }
         Some("all") => {
@@ -76,8 +81,8 @@ async fn list(State(app): State<App>, Query(query): Query<Listed>) -> Result<Res
             // What is in memory knows more than the journal: links, and what rides in the next commit.
             let live: std::collections::BTreeMap<_, _> =
                 open.asks.iter().map(|s| (s.ask.ask.id, s)).collect();
-            let asks: Vec<_> =
-                settled.iter().map(|s| live.get(&s.ask.ask.id).copied().unwrap_or(s).view()).collect();
+            let newest = settled.iter().map(|s| live.get(&s.ask.ask.id).copied().unwrap_or(s));
+            let asks: Vec<_> = newest.map(|shot| shot.view_for(sight)).collect();
             Ok(reply(StatusCode::OK, &asks))
         }
         Some(other) => Err(Refused::malformed(format!("state {other:?} is neither open nor all"))),
@@ -85,16 +90,32 @@ async fn list(State(app): State<App>, Query(query): Query<Listed>) -> Result<Res
 }
 
 #[derive(Debug, Deserialize)]
-struct Wait {
+struct Shown {
     #[serde(default)]
     wait: u64,
+    /// Id of the registered surface that wants it.
+    surface: Option<String>,
+}
+
+/// What a reader may see: all of it, unless it says that it is a surface on another machine.
+pub(super) fn sight(app: &App, surface: Option<&str>) -> Result<Sight, Refused> {
+    let Some(id) = surface else { return Ok(Sight::Full) };
+    match app.registered.lock().ok().and_then(|r| r.get(id).map(|info| info.remote)) {
+        Some(true) => Ok(Sight::Masked),
+        Some(false) => Ok(Sight::Full),
+        // One that this daemon does not know may be on another machine.
+        None => Err(Refused::malformed(format!(
+            "surface {id:?} is not registered with this daemon: POST /v1/surfaces first"
+        ))),
+    }
 }
 
 async fn show(
     State(app): State<App>,
     Path(id): Path<String>,
-    Query(query): Query<Wait>,
+    Query(query): Query<Shown>,
 ) -> Result<Response, Refused> {
+    let sight = sight(&app, query.surface.as_deref())?;
     let mut shot = look(&app, &id).await?;
     if query.wait > 0 && !crate::engine::is_over(&shot) {
         let span = std::time::Duration::from_secs(query.wait.min(3600));
@@ -102,7 +123,7 @@ async fn show(
             shot = after;
         }
     }
-    Ok(reply(StatusCode::OK, &shot.view()))
+    Ok(reply(StatusCode::OK, &shot.view_for(sight)))
 }
 
 async fn answer(
@@ -111,8 +132,9 @@ async fn answer(
     Path(id): Path<String>,
     Json(body): Json<wire::Answer>,
 ) -> Result<Response, Refused> {
+    let sight = answers_sight(&app, &body);
     let shot = give(&app, &connection, &id, body).await?;
-    Ok(reply(StatusCode::OK, &shot.view()))
+    Ok(reply(StatusCode::OK, &shot.view_for(sight)))
 }
 
 async fn answers(
@@ -127,8 +149,11 @@ async fn answers(
     let refused = refusal(&app, &connection).await?;
     let mut reports = Vec::with_capacity(bulk.len());
     for wire::BulkAnswer { id, answer } in bulk {
+        let sight = answers_sight(&app, &answer);
         reports.push(match give(&app, &connection, &id, answer).await {
-            Ok(shot) => wire::AnswerReport { id, status: 200, ask: Some(shot.view()), problem: None },
+            Ok(shot) => {
+                wire::AnswerReport { id, status: 200, ask: Some(shot.view_for(sight)), problem: None }
+            }
             Err(refused) => {
                 let problem = refused.into_problem();
                 wire::AnswerReport { id, status: problem.status, ask: None, problem: Some(problem) }
@@ -142,6 +167,11 @@ async fn answers(
     }
 }
 
+/// What whoever answers may see; a plain name is somebody here.
+fn answers_sight(app: &App, answer: &wire::Answer) -> Sight {
+    sight(app, answer.surface.as_deref()).unwrap_or_default()
+}
+
 async fn give(
     app: &App,
     connection: &Connection,
@@ -153,6 +183,7 @@ async fn give(
         .digest
         .parse()
         .map_err(|_| Refused::malformed("digest must be \"sha256:\" and 64 hexadecimal digits"))?;
+    let sight = answers_sight(app, &body);
     let (surface, remote) = surface_name(app, body.surface.as_deref());
     let command = Command::Answer(Answer {
         ask: shot.ask.ask.id,
@@ -172,7 +203,10 @@ async fn give(
     let done = app.engine.run(command).await;
     match done.reply {
         Ok(_) => Ok(done.shot.unwrap_or(shot)),
-        Err(refusal) => Err(Refused::from_refusal(&refusal, done.shot.as_ref())),
+        Err(refusal) => {
+            let shot = done.shot.as_ref();
+            Err(Refused::from_refusal(&refusal, shot).for_sight(sight, shot))
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::engine::is_over;
+use crate::masked::Sight;
 use crate::publish::{self, Ready};
 use crate::server::Connection;
 use crate::view::Shot;
@@ -88,7 +89,8 @@ pub(super) async fn all(
 ) -> Result<Response, Refused> {
     let from = resume_from(&headers)?;
     let Some(id) = narrow.surface else {
-        return Ok(open(app, narrow.root.map_or(Filter::All, Filter::Root), None, from));
+        let filter = narrow.root.map_or(Filter::All, Filter::Root);
+        return Ok(open(app, filter, Sight::Full, None, from));
     };
     // Being attached counts as somebody being there.
     person(&app, &connection).await?;
@@ -98,20 +100,25 @@ pub(super) async fn all(
         )));
     };
     let surface = SurfaceId(id);
+    // Whatever is sent to another machine has its secrets covered.
+    let sight = if info.remote { Sight::Masked } else { Sight::Full };
     Ok(match info.capacity {
         // Slots are given anew to a surface that comes back, so it begins with a snapshot.
         Some(_) => {
             let filter = Filter::Slots { surface: surface.clone(), held: BTreeSet::new() };
-            open(app, filter, Some((surface, info)), None)
+            open(app, filter, sight, Some((surface, info)), None)
         }
-        None => open(app, narrow.root.map_or(Filter::All, Filter::Root), Some((surface, info)), from),
+        None => {
+            let filter = narrow.root.map_or(Filter::All, Filter::Root);
+            open(app, filter, sight, Some((surface, info)), from)
+        }
     })
 }
 
 /// For a requester: its own asks.
 pub(super) async fn own(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refused> {
     let token = needed(&headers)?;
-    Ok(open(app, Filter::Own(token), None, resume_from(&headers)?))
+    Ok(open(app, Filter::Own(token), Sight::Full, None, resume_from(&headers)?))
 }
 
 fn resume_from(headers: &HeaderMap) -> Result<Option<Position>, Refused> {
@@ -125,6 +132,7 @@ fn resume_from(headers: &HeaderMap) -> Result<Option<Position>, Refused> {
 fn open(
     app: App,
     filter: Filter,
+    sight: Sight,
     surface: Option<(SurfaceId, SurfaceInfo)>,
     from: Option<Position>,
 ) -> Response {
@@ -133,7 +141,7 @@ fn open(
     let attached = surface.map(|(surface, info)| app.attached.attach(&app.engine, surface, info));
     tokio::spawn(async move {
         let _attached = attached;
-        let _ = Stream { app, filter, sender, position: 0 }.run(from).await;
+        let _ = Stream { app, filter, sight, sender, position: 0 }.run(from).await;
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
@@ -142,6 +150,7 @@ fn open(
 struct Stream {
     app: App,
     filter: Filter,
+    sight: Sight,
     sender: mpsc::Sender<Result<Bytes, Infallible>>,
     /// Everything up to here was sent.
     position: Position,
@@ -181,7 +190,8 @@ impl Stream {
         if let Filter::Slots { surface, held } = &mut self.filter {
             *held = snapshot.slots.get(surface).cloned().unwrap_or_default();
         }
-        let asks = snapshot.asks.iter().filter(|s| self.filter.shows(s)).map(Shot::view).collect();
+        let shown = snapshot.asks.iter().filter(|s| self.filter.shows(s));
+        let asks = shown.map(|shot| shot.view_for(self.sight)).collect();
         self.send(&StreamEvent::Snapshot { position: snapshot.position, asks }).await
     }
 
@@ -209,7 +219,7 @@ impl Stream {
             };
             if let Some(shot) = shot.filter(|s| self.filter.shows(s)) {
                 let what = entry.entry.event.name().to_owned();
-                let ask = Box::new(shot.view());
+                let ask = Box::new(shot.view_for(self.sight));
                 self.position = entry.position;
                 self.send(&StreamEvent::Ask { position: entry.position, what, ask }).await?;
             }
@@ -227,7 +237,8 @@ impl Stream {
             self.position = self.position.max(position);
         }
         if self.filter.passes(&event) {
-            self.write(event.position, event.name, &event.json).await?;
+            let json = event.json_for(self.sight).ok_or(Ended)?;
+            self.write(event.position, event.name, &json).await?;
         }
         if let (Filter::Slots { held, .. }, Some(shot)) = (&mut self.filter, &event.shot)
             && is_over(shot)

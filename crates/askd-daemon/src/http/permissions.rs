@@ -10,12 +10,13 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::engine::Permissions;
+use crate::masked::Sight;
 use crate::permissions::{InForce, Line, Listed, parse};
 use crate::server::Connection;
 use crate::view::{Shot, decision_view, text_action};
 
 use super::App;
-use super::answer_door::{person, stopping};
+use super::answer_door::{person, sight, stopping};
 use super::body::{Json, reply};
 use super::problem::Refused;
 
@@ -67,12 +68,13 @@ pub(super) async fn command(
 ) -> Result<Response, Refused> {
     app.live.refresh(&app.engine, &app.hub).await;
     let session = body.session.as_deref().map(key).transpose()?;
+    let sight = sight(&app, body.surface.as_deref())?;
     let now = app.engine.permissions(session.clone()).await.ok_or_else(stopping)?;
     let text = match parse(&body.text, now.settings.skip).map_err(Refused::malformed)? {
         Line::Show => {
             let open = app.engine.snapshot().await.ok_or_else(stopping)?;
             let boot_ms = app.clock.now();
-            let listed: Vec<_> = open.asks.iter().map(|shot| listed(shot, boot_ms)).collect();
+            let listed: Vec<_> = open.asks.iter().map(|shot| listed(shot, boot_ms, sight)).collect();
             in_force(&app, &now, session.as_ref()).text(&listed)
         }
         Line::Set(overrides) => {
@@ -125,10 +127,14 @@ fn in_force<'a>(app: &App, now: &'a Permissions, session: Option<&'a SessionKey>
     }
 }
 
-fn listed(shot: &Shot, now: askd_core::Now) -> Listed {
+fn listed(shot: &Shot, now: askd_core::Now, sight: Sight) -> Listed {
     let ask = &shot.ask.ask;
-    let summary = askd_text::summary(&text_action(&ask.action), ACTION_COLUMNS);
-    Listed::of(&shot.view(), summary, shot.countdown_ms(now))
+    let action = text_action(&ask.action);
+    let summary = match sight {
+        Sight::Full => askd_text::summary(&action, ACTION_COLUMNS),
+        Sight::Masked => askd_text::summary_masked(&action, ACTION_COLUMNS),
+    };
+    Listed::of(&shot.view_for(sight), summary, shot.countdown_ms(now))
 }
 
 fn key(text: &str) -> Result<SessionKey, Refused> {

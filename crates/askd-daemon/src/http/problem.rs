@@ -5,6 +5,7 @@ use askd_wire::{Code, Problem};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::masked::Sight;
 use crate::view::Shot;
 
 /// A request that was not done, with everything that its sender needs to know.
@@ -64,6 +65,14 @@ impl Refused {
         );
         refused.0.ask = shot.filter(|_| tells).map(|shot| Box::new(shot.view()));
         refused
+    }
+
+    /// The ask in it as a reader may see it.
+    pub(crate) fn for_sight(mut self, sight: Sight, shot: Option<&Shot>) -> Self {
+        if sight == Sight::Masked {
+            self.0.ask = self.0.ask.and(shot).map(|shot| Box::new(shot.view_for(sight)));
+        }
+        self
     }
 
     pub(crate) fn into_problem(self) -> Problem {
