@@ -109,13 +109,17 @@ fn choice(from: wire::Choice) -> Choice {
 }
 
 /// The agent process that a requester names. Whoever names a process says who may not answer, so it must be the
-/// requester itself or one above it, and never the first process; any other claim is left out.
+/// requester itself, one above it (a hook's agent) or one below it (the agent that a proxy started), and never the
+/// first process; any other claim is left out.
 fn instance(from: wire::Instance, host: &str, requester: u32) -> Option<Instance> {
     let start = peer::start_of(from.pid)?;
-    let right =
-        from.pid > 1 && (from.start == 0 || from.start == start) && peer::is_within(requester, from.pid);
+    let related = || peer::is_within(requester, from.pid) || peer::is_within(from.pid, requester);
+    let right = from.pid > 1 && (from.start == 0 || from.start == start) && related();
     if !right {
-        tracing::warn!("process {requester} names process {} as its agent, which is not above it", from.pid);
+        tracing::warn!(
+            "process {requester} names process {} as its agent, which is neither above nor below it",
+            from.pid
+        );
     }
     right.then(|| Instance { host: host.to_owned(), pid: from.pid, start })
 }

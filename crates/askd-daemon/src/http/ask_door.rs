@@ -194,12 +194,13 @@ async fn observe(
     Json(body): Json<ObservationBatch>,
 ) -> Result<Response, Refused> {
     let seen = convert::observations(body, &app.host, connection.pid).map_err(Refused::malformed)?;
-    // What ends or settles asks of a live agent is believed from that agent's own tree only.
+    // What ends or settles asks of a live agent is believed from that agent's own tree only, and from what started it.
     if let Some(first) = seen.first()
         && let Some(agent) = app.engine.agent_of(first.session.clone()).await
         && agent.host == app.host
         && peer::start_of(agent.pid) == Some(agent.start)
         && !peer::is_within(connection.pid, agent.pid)
+        && !peer::is_within(agent.pid, connection.pid)
     {
         let why = format!("session {} belongs to process {}", first.session.session, agent.pid);
         return Err(Refused::from_refusal(&Refusal::NotPermitted(why), None));
