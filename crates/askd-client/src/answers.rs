@@ -94,11 +94,8 @@ impl Answers {
 
     /// A `/permissions …` or `/skip-permissions …` line as a person typed it; gives the reply, safe lines.
     pub fn permissions_command(&mut self, text: &str, session: Option<&str>) -> Result<String, CallError> {
-        let body = PermissionsCommand {
-            text: text.to_owned(),
-            session: session.map(str::to_owned),
-            surface: None,
-        };
+        let body =
+            PermissionsCommand { text: text.to_owned(), session: session.map(str::to_owned), surface: None };
         let reply: PermissionsText = self.post("/v1/permissions/command", &body)?;
         Ok(reply.text)
     }

@@ -12,6 +12,7 @@ mod events;
 mod guard;
 mod head;
 mod http;
+mod loopback;
 mod places;
 
 pub use answers::Answers;
@@ -20,4 +21,5 @@ pub use error::{CallError, HttpError, Unavailable, UnsafePlace};
 pub use events::{Event, Events};
 pub use guard::{bind_private_socket, check_directory, check_socket, make_private_directory};
 pub use http::{Connection, Reply};
+pub use loopback::{Hangup, Loopback, LoopbackEvents, LoopbackReply};
 pub use places::{Places, PlacesError};
