@@ -30,6 +30,18 @@ pub struct HiddenAsk {
     pub call: Option<String>,
     /// Where the call runs, when the server tells.
     pub cwd: Option<String>,
+    /// What [`HiddenReply::Always`] would allow from then on, as the agent writes it; empty: it does not tell.
+    pub always: Vec<String>,
+}
+
+/// One way to answer, with the words that the agent itself uses for it towards its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HiddenOption {
+    pub id: &'static str,
+    pub name: &'static str,
+    /// ACP option kind.
+    pub kind: &'static str,
+    pub reply: HiddenReply,
 }
 
 /// Who asks, when a subagent does.
@@ -91,7 +103,13 @@ pub enum HiddenError {
 /// An agent's server, as the proxy uses it. Calls may block for the time of one local HTTP exchange; they are made from
 /// a thread of their own, never from one that reads the agent or the client.
 pub trait HiddenSource: Send + Sync {
+    /// What may be answered, in the agent's own order.
+    fn options(&self) -> &'static [HiddenOption];
+
     /// Answers one ask. `message`: words for the model, used with [`HiddenReply::Reject`] only.
+    ///
+    /// `Ok`: the agent took it, or the watcher has it and gives it to the agent as soon as that harms no other ask;
+    /// [`HiddenEvent::Gone`] tells when the agent has it.
     fn reply(&self, id: &str, reply: HiddenReply, message: Option<&str>) -> Result<(), HiddenError>;
 
     /// Stops watching and closes the event channel; asks that are open stay as they are.
