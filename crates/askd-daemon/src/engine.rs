@@ -46,10 +46,12 @@ pub(crate) struct SessionShot {
 }
 
 /// Numbers for `/healthz`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Counts {
     pub(crate) open: u32,
     pub(crate) surfaces: u32,
+    /// What a person changed over the config: for every session (`None`), and for single ones.
+    pub(crate) overrides: Vec<(Option<SessionKey>, Overrides)>,
 }
 
 /// Settings for asks made now, and what a person changed over the config: for every session, for this one's tree.
@@ -393,9 +395,17 @@ impl<J: Journal> Desk<J> {
             Message::Counts { reply } => {
                 let state = self.writer.state();
                 let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                let counts =
-                    Counts { open: number(state.open().count()), surfaces: number(state.surfaces().count()) };
-                let _ = reply.send(counts);
+                let everywhere = (None, state.overrides().clone());
+                let single = state.sessions().map(|s| (Some(&s.info.key), &s.overrides));
+                let single = single.filter(|(_, overrides)| **overrides != Overrides::default());
+                let _ = reply.send(Counts {
+                    open: number(state.open().count()),
+                    surfaces: number(state.surfaces().count()),
+                    overrides: std::iter::once(everywhere)
+                        .filter(|(_, overrides)| *overrides != Overrides::default())
+                        .chain(single.map(|(key, overrides)| (key.cloned(), overrides.clone())))
+                        .collect(),
+                });
             }
             Message::Instances { reply } => drop(reply.send(self.writer.state().instances())),
             Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),

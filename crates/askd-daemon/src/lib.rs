@@ -8,6 +8,7 @@ mod alarm;
 mod clock;
 mod convert;
 mod crash;
+mod edits;
 mod engine;
 #[cfg(target_os = "linux")]
 mod fd;

@@ -197,6 +197,15 @@ fn auto(decision: Decision, ms: u64) -> String {
     format!("{word} in {}", duration(ms))
 }
 
+/// That somebody changed something over the config, for whoever looks at the daemon later.
+pub(crate) fn notice(session: Option<&SessionKey>, set: &Overrides) -> String {
+    let set = overrides_text(set);
+    match session {
+        Some(session) => format!("session override for {session}: {set}"),
+        None => format!("override for every session until the daemon stops: {set}"),
+    }
+}
+
 /// For the log.
 pub(crate) fn overrides_text(o: &Overrides) -> String {
     let decision = |d: Decision| if d == Decision::Allow { "allow" } else { "deny" };

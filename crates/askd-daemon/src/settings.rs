@@ -1,10 +1,10 @@
-//! The config as the daemon acts on it: read at the start, read again before an ask when the file has changed, and
-//! never looser than what a person accepted.
+//! The config as the daemon acts on it: read at the start, read again when an edit is seen (`edits`) and before an ask
+//! when the file has changed, and never looser than what a person accepted.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use askd_config::{
@@ -87,13 +87,18 @@ fn decision(from: TimedDefault) -> Decision {
 pub(crate) struct Live {
     sources: Sources,
     now: Mutex<Known>,
+    /// Two readings at a time could leave the older one in force.
+    reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Known {
     config: Config,
+    /// What is acted on, whatever the file says.
+    in_force: askd_config::Settings,
     waiting: Vec<askd_config::Loosening>,
-    notices: Vec<String>,
+    /// Why the file that is there is not acted on.
+    broken: Option<String>,
     /// Identity of the file that was read.
     file: Option<(u64, i64, i64, u64)>,
 }
@@ -102,12 +107,17 @@ impl Live {
     /// `config` was read from `sources` at the start.
     pub(crate) fn new(sources: Sources, config: Config, effective: &Effective) -> Self {
         let known = Known {
-            notices: askd_config::warnings(&effective.settings),
+            in_force: effective.settings.clone(),
             waiting: effective.waiting.clone(),
+            broken: None,
             file: stamp(&sources.file),
             config,
         };
-        Self { sources, now: Mutex::new(known) }
+        Self { sources, now: Mutex::new(known), reading: tokio::sync::Mutex::default() }
+    }
+
+    pub(crate) fn file(&self) -> &Path {
+        &self.sources.file
     }
 
     pub(crate) fn waiting(&self) -> Vec<Loosening> {
@@ -115,26 +125,51 @@ impl Live {
         self.now.lock().map(|known| known.waiting.iter().map(view).collect()).unwrap_or_default()
     }
 
+    /// What a person should know of the settings, besides what waits.
     pub(crate) fn notices(&self) -> Vec<String> {
         let Ok(known) = self.now.lock() else { return Vec::new() };
-        known.notices.iter().cloned().chain(known.waiting.iter().map(ToString::to_string)).collect()
+        known.broken.iter().cloned().chain(askd_config::warnings(&known.in_force)).collect()
+    }
+
+    /// The same, with what waits for a person.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut all = self.notices();
+        if let Ok(known) = self.now.lock() {
+            all.extend(known.waiting.iter().map(ToString::to_string));
+        }
+        all
     }
 
     /// Reads the file again when it is another one than last time. A broken file changes nothing and is told.
     pub(crate) async fn refresh(&self, engine: &Engine, hub: &Hub) {
+        let is_known = |file| self.now.lock().is_ok_and(|known| known.file == file);
+        if is_known(stamp(&self.sources.file)) {
+            return;
+        }
+        let _one = self.reading.lock().await;
         let file = stamp(&self.sources.file);
-        if self.now.lock().is_ok_and(|known| known.file == file) {
+        if is_known(file) {
             return;
         }
         match self.sources.load() {
-            Ok(config) => self.adopt(config, engine, hub).await,
+            Ok(config) => {
+                let before = self.in_force();
+                self.adopt(config, engine, hub).await;
+                let after = self.in_force();
+                if before.0 != after.0 {
+                    let text = "the config was changed: it is in force for asks made from now on";
+                    hub.send(What::Notice(text.to_owned()));
+                } else if before.1 {
+                    hub.send(What::Notice("the config is valid again".to_owned()));
+                }
+            }
             Err(errors) => {
                 let text =
                     format!("the config was changed and is not valid; the old settings stay:\n{errors}");
                 tracing::warn!("{text}");
                 hub.send(What::Notice(text.clone()));
                 if let Ok(mut known) = self.now.lock() {
-                    known.notices = vec![text];
+                    known.broken = Some(text);
                 }
             }
         }
@@ -146,10 +181,17 @@ impl Live {
 
     /// Puts settings into force again after a person accepted one.
     pub(crate) async fn reconsider(&self, engine: &Engine, hub: &Hub) {
+        let _one = self.reading.lock().await;
         let config = self.now.lock().ok().map(|known| known.config.clone());
         if let Some(config) = config {
             self.adopt(config, engine, hub).await;
         }
+    }
+
+    /// The settings that are acted on, and whether the file is broken.
+    fn in_force(&self) -> (Option<askd_config::Settings>, bool) {
+        let known = self.now.lock().ok();
+        (known.as_ref().map(|k| k.in_force.clone()), known.is_some_and(|k| k.broken.is_some()))
     }
 
     async fn adopt(&self, config: Config, engine: &Engine, hub: &Hub) {
@@ -161,7 +203,8 @@ impl Live {
             hub.send(What::Notice(waiting.to_string()));
         }
         if let Ok(mut known) = self.now.lock() {
-            known.notices = askd_config::warnings(&effective.settings);
+            known.in_force = effective.settings;
+            known.broken = None;
             known.waiting = effective.waiting;
             known.config = config;
         }

@@ -30,7 +30,7 @@ use crate::peer::Peer;
 use crate::publish::{Hub, What};
 use crate::server::{self, Door, Traffic};
 use crate::settings::{self, Live, Sources};
-use crate::{agents, alarm};
+use crate::{agents, alarm, edits};
 
 /// How long replies may take to get out when the daemon leaves.
 const LAST_REPLIES: Duration = Duration::from_secs(2);
@@ -194,6 +194,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             traffic.clone(),
             leaving.clone(),
         ));
+        let edits = tokio::spawn(edits::follow(Arc::clone(&app)));
         announce(places)?;
         tracing::info!("askd {VERSION} listens in {}", places.run_dir().display());
 
@@ -213,6 +214,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         traffic.drained(if how == Leave::Stop { LAST_REPLIES } else { LAST_WORDS }).await;
         ring.abort();
         prune.abort();
+        edits.abort();
         let _ = fs::remove_file(places.ask_sock());
         let _ = fs::remove_file(places.answer_sock());
         let _ = tokio::task::spawn_blocking(move || thread.join()).await;

@@ -33,8 +33,20 @@ pub struct Health {
     /// Settings in the config that would loosen the rules and wait for `askd config accept`.
     #[serde(default)]
     pub waiting_loosenings: Vec<Loosening>,
+    /// What else a person should know of the settings: a config that is broken, dangerous values, what was changed over
+    /// the config. Not safe to print as they are.
     #[serde(default)]
     pub notices: Vec<String>,
+}
+
+impl Health {
+    /// Everything that a person should know of the settings before the first ask. Not safe to print as it is.
+    pub fn warnings(&self) -> Vec<String> {
+        let waiting = self.waiting_loosenings.iter().map(|Loosening { key, value }| {
+            format!("{key} = {value} waits for you: askd config accept {key}")
+        });
+        self.notices.iter().cloned().chain(waiting).collect()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

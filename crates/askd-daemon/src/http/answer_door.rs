@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use askd_core::event::{Scope, SurfaceInfo};
-use askd_core::{Answer, Command, Decision, Digest, Refusal, SessionKey, SurfaceId};
+use askd_core::{Answer, Command, Decision, Digest, Overrides, Refusal, SessionKey, SurfaceId};
 use askd_wire as wire;
 use axum::Router;
 use axum::extract::{Extension, Path, Query, State};
@@ -22,7 +22,8 @@ use crate::view;
 
 use super::body::{Json, nothing, reply};
 use super::problem::Refused;
-use super::{App, Leave, events, permissions};
+use super::{App, Leave, events, permissions as permission_routes};
+use crate::permissions;
 
 /// Settled asks that a list shows at most, and entries of a log.
 const MOST_LISTED: usize = 1000;
@@ -45,8 +46,8 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/events", get(events::all))
         .route("/v1/surfaces", post(register))
         .route("/v1/surfaces/{id}/report", post(report))
-        .route("/v1/permissions", get(permissions::show).patch(permissions::change))
-        .route("/v1/permissions/command", post(permissions::command))
+        .route("/v1/permissions", get(permission_routes::show).patch(permission_routes::change))
+        .route("/v1/permissions/command", post(permission_routes::command))
         .route("/v1/config/accept", post(accept))
         .route("/v1/daemon/stop", post(stop))
         .route("/v1/daemon/restart", post(restart))
@@ -426,7 +427,19 @@ async fn restart(
     Ok(nothing())
 }
 
-pub(super) async fn health(State(app): State<App>) -> Result<Response, Refused> {
+async fn health(State(app): State<App>) -> Result<Response, Refused> {
+    let (mut health, overrides) = state(&app).await?;
+    health.notices.extend(overrides.iter().map(|(session, set)| permissions::notice(session.as_ref(), set)));
+    Ok(reply(StatusCode::OK, &health))
+}
+
+/// For requesters: without what was set for the sessions of others.
+pub(super) async fn health_for_requesters(State(app): State<App>) -> Result<Response, Refused> {
+    let (health, _) = state(&app).await?;
+    Ok(reply(StatusCode::OK, &health))
+}
+
+async fn state(app: &App) -> Result<(wire::Health, Vec<(Option<SessionKey>, Overrides)>), Refused> {
     app.live.refresh(&app.engine, &app.hub).await;
     let counts = app.engine.counts().await.ok_or_else(stopping)?;
     let health = wire::Health {
@@ -440,7 +453,7 @@ pub(super) async fn health(State(app): State<App>) -> Result<Response, Refused> 
         waiting_loosenings: app.live.waiting(),
         notices: app.live.notices(),
     };
-    Ok(reply(StatusCode::OK, &health))
+    Ok((health, counts.overrides))
 }
 
 pub(super) fn stopping() -> Refused {

@@ -37,7 +37,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/asks/{id}/confirmed", post(confirmed))
         .route("/v1/observations", post(observe))
         .route("/v1/events", get(events::own))
-        .route("/healthz", get(answer_door::health))
+        .route("/healthz", get(answer_door::health_for_requesters))
 }
 
 #[derive(Debug, Deserialize)]

@@ -123,7 +123,7 @@ fn in_force<'a>(app: &App, now: &'a Permissions, session: Option<&'a SessionKey>
         settings: now.settings.clone(),
         overrides: [&now.everywhere, &now.session],
         session,
-        warnings: app.live.notices(),
+        warnings: app.live.warnings(),
     }
 }
 

@@ -180,10 +180,7 @@ fn warnings(places: &Places) -> Vec<News> {
     let Some(health) = connect(places).ok().and_then(|mut answers| answers.health().ok()) else {
         return Vec::new();
     };
-    let waiting = health.waiting_loosenings.into_iter().map(|loosening| {
-        format!("{} = {} waits for you: askd config accept {}", loosening.key, loosening.value, loosening.key)
-    });
-    health.notices.into_iter().chain(waiting).map(News::Warning).collect()
+    health.warnings().into_iter().map(News::Warning).collect()
 }
 
 /// Shows the pane to whoever looks at this one.

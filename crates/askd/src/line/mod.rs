@@ -75,7 +75,7 @@ impl Scene {
 pub(crate) fn run(desk: &Desk, scene: Scene) -> Done {
     let mut answers = desk.open()?;
     // What the settings do that a person should know before the first ask.
-    let warnings = answers.health()?.notices;
+    let warnings = answers.health()?.warnings();
     let screen = Screen::new(who(&mut answers), config::bell(desk));
     // The stream takes the connection; answers and reports go over another one.
     let link = Link::open(answers, SURFACE, scene.scope())?;
