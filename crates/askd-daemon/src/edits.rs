@@ -162,6 +162,8 @@ mod eyes {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "a failing step ends the test")]
+
     use std::fs;
     use std::path::Path;
 
