@@ -1,12 +1,13 @@
 //! Blocking client of the askd daemon: finds it, starts it, speaks its HTTP; it never decides an ask by itself.
 //!
-//! Read [`Places`] (where everything lies) and [`Asker`] (raise an ask, get its outcome) first.
-//! Built on std, serde_json and rustix only: the hook path links it and must start in a millisecond.
+//! Read [`Places`] (where everything lies), [`Asker`] (raise an ask, get its outcome) and [`DoomLoop`] (an agent that
+//! repeats itself) first. No runtime and no start-up work: the hook path links it and must start in a millisecond.
 
 mod answers;
 mod asker;
 mod body;
 pub mod daemon;
+mod doom_loop;
 mod error;
 mod events;
 mod guard;
@@ -17,6 +18,7 @@ mod places;
 
 pub use answers::Answers;
 pub use asker::{Asker, JustWait, Wake, Watch, random_hex};
+pub use doom_loop::{Call, DoomLoop, LoopResult, Repetition};
 pub use error::{CallError, HttpError, Unavailable, UnsafePlace};
 pub use events::{Event, Events};
 pub use guard::{bind_private_socket, check_directory, check_socket, make_private_directory};

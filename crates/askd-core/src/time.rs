@@ -21,6 +21,11 @@ pub struct Stamp {
 pub type Now = Stamp;
 
 impl Stamp {
+    /// For who has only a wall clock, and only shows the time.
+    pub fn of_wall(wall_ms: i64) -> Self {
+        Self { boot: BootId(uuid::Uuid::nil()), boot_ms: 0, wall_ms }
+    }
+
     /// Milliseconds from `self` to `now`; never negative. Wall time counts only across boots.
     pub fn elapsed(&self, now: Self) -> u64 {
         if self.boot == now.boot {

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a failing step ends the test")]
 
 mod common;
+#[path = "sources/doom_loop.rs"]
+mod doom_loop;
 
 use askd_client::Events;
 use askd_wire::{Ask, OutcomeKind, RegisterSurface, Scope, StreamEvent, SurfaceKind, SurfaceReport};
