@@ -2,9 +2,16 @@
 
 use std::time::Duration;
 
+use crate::key::Key;
+
 /// How long an ask, or a question about asks, must have been on the screen before it can be allowed. Keys that do
 /// nothing start it anew: somebody is typing who means something else.
 pub const ALLOW_AFTER: Duration = Duration::from_millis(400);
+
+/// How long a key that answered, or opened what it could answer, does nothing more. Most terminals do not tell a key that
+/// is held down from one that is pressed again, and a held key repeats at first after up to about this long, then much
+/// faster; each repetition keeps it waiting.
+pub const HELD_FOR: Duration = Duration::from_millis(700);
 
 /// What is on the screen and can be answered there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,9 +31,30 @@ pub(crate) struct Guard {
     allow_at: Duration,
     /// Set while the person types into something that lost the keyboard: nothing is answered before this.
     quiet_at: Duration,
+    /// The key that did something last, and until when it may still be that press.
+    acted: Option<(Key, Duration)>,
 }
 
 impl Guard {
+    /// This key answered, or opened what it could answer.
+    pub(crate) fn acted(&mut self, key: Key, now: Duration) {
+        self.acted = Some((key, now + HELD_FOR));
+    }
+
+    /// Whether this key may be the press that acted before, still held down. Another key ends that.
+    pub(crate) fn is_held(&mut self, key: &Key, now: Duration) -> bool {
+        match &mut self.acted {
+            Some((held, until)) if held == key && now < *until => {
+                *until = (*until).max(now + ALLOW_AFTER);
+                true
+            }
+            acted => {
+                *acted = None;
+                false
+            }
+        }
+    }
+
     /// The frame that was drawn last is on the screen, with this in it.
     pub(crate) fn on_screen(&mut self, target: Option<Target>, now: Duration) {
         if self.target != target {
@@ -127,6 +155,23 @@ mod tests {
         guard.on_screen(Some(ask("b")), ms(900));
         assert!(!guard.may_allow(&ask("b"), ms(1299)));
         assert!(guard.may_deny(&ask("b"), ms(900)));
+    }
+
+    #[test]
+    fn a_key_that_acted_does_nothing_more_until_it_was_let_go() {
+        let (n, y) = (Key::Char('n'), Key::Char('y'));
+        let mut guard = Guard::default();
+        assert!(!guard.is_held(&n, ms(0)));
+        guard.acted(n.clone(), ms(0));
+        // Held: the first repetition comes late, the others fast, however long.
+        assert!(guard.is_held(&n, ms(660)));
+        assert!((1..300).all(|count| guard.is_held(&n, ms(660 + count * 33))));
+        assert!(guard.is_held(&n, ms(660 + 299 * 33 + 399)));
+        assert!(!guard.is_held(&n, ms(660 + 299 * 33 + 399 + 400)));
+        // A key that was let go does not come back by itself: another one was pressed meanwhile.
+        guard.acted(n.clone(), ms(0));
+        assert!(!guard.is_held(&y, ms(100)));
+        assert!(!guard.is_held(&n, ms(101)));
     }
 
     #[test]

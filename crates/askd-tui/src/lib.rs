@@ -26,7 +26,7 @@ mod words;
 pub use action::{Action, Link, Reply, Settings};
 pub use around::Place;
 pub use editor::Draft;
-pub use guard::ALLOW_AFTER;
+pub use guard::{ALLOW_AFTER, HELD_FOR};
 pub use key::Key;
 pub use now::Now;
 pub use queue::{BACK_BEFORE, Queue, SNOOZE};

@@ -17,8 +17,11 @@ impl Queue {
     #[must_use]
     pub fn handle_key(&mut self, key: Key, now: Now) -> Vec<Action> {
         self.hint = None;
+        let may_be_held = self.guard.is_held(&key, now.tick) && !self.is_typing();
+        let was_options = matches!(self.mode, Mode::Options(_));
         let actions = match (&self.mode, &key) {
             (_, Key::Ctrl('l')) => vec![Action::Redraw],
+            _ if may_be_held => self.absorb_saying("still held down? let go, then press it again", now),
             _ if self.guard.is_quiet(now.tick) => {
                 self.absorb_saying("these keys were typed into the line that was here: they did nothing", now)
             }
@@ -27,6 +30,10 @@ impl Queue {
             (Mode::List | Mode::Details, _) => self.list_key(&key, now),
             _ => self.panel_key(&key, now),
         };
+        let answered = actions.iter().any(|action| matches!(action, Action::Answer(_) | Action::Bulk(_)));
+        if answered || !was_options && matches!(self.mode, Mode::Options(_)) {
+            self.guard.acted(key, now.tick);
+        }
         self.settle(actions)
     }
 

@@ -73,6 +73,45 @@ fn s4_keys_in_flight_do_not_answer_the_ask_that_takes_the_place() {
 }
 
 #[test]
+fn s4_a_key_that_is_held_down_answers_one_ask_whatever_the_terminal_tells() {
+    // Twenty of them, a frame after each: a held key comes first after 660 ms, then every 33 ms.
+    let asks: Vec<_> = (0..20).map(|n| samples::bash(&format!("k{n}a"), &format!("ls {n}"))).collect();
+    for (key, decision) in [('n', "deny"), ('y', "allow")] {
+        let mut rig = Rig::with(60, 15, &asks);
+        assert_eq!(decided(&rig.press(key)), [format!("k0a {decision}")]);
+        for pause in [660].into_iter().chain([33; 100]) {
+            rig.frame();
+            rig.pass(pause);
+            assert!(decided(&rig.press(key)).is_empty());
+        }
+        assert!(rig.sees("still held down?"));
+        // Let go, and pressed for the next.
+        rig.pass(400);
+        assert_eq!(decided(&rig.press(key)), [format!("k1a {decision}")]);
+    }
+    // Deny stays live at once for who means another ask.
+    let mut rig = Rig::with(60, 15, &asks);
+    assert_eq!(decided(&rig.press('n')), ["k0a deny"]);
+    rig.frame();
+    rig.key(Key::Down);
+    rig.frame();
+    assert_eq!(decided(&rig.press('n')), ["k2a deny"]);
+}
+
+#[test]
+fn s4_a_held_key_does_not_choose_in_the_panel_that_it_opened() {
+    let mut rig = Rig::with(60, 30, &[samples::bash("e5t", "ls")]);
+    rig.press('A');
+    for pause in [660].into_iter().chain([33; 100]) {
+        rig.frame();
+        rig.pass(pause);
+        assert!(decided(&rig.press('A')).is_empty());
+    }
+    rig.pass(400);
+    assert_eq!(decided(&rig.press('A')), ["e5t allow"]);
+}
+
+#[test]
 fn s4_an_answer_elsewhere_does_not_turn_a_key_in_flight_to_the_next() {
     let asks = [samples::bash("k7f", "ls"), samples::bash("q2m", "pwd")];
     let mut rig = Rig::with(60, 15, &asks);

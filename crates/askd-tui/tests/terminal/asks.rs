@@ -69,12 +69,13 @@ fn s4_keys_in_flight_when_the_focus_changes_answer_one_ask() {
     pty.focuses(&asks[0].handle);
     for (at, ask) in asks.iter().enumerate() {
         pty.focuses(&ask.handle);
-        pty.keys("nnn");
+        // Another key in between is a person who presses anew.
+        pty.keys("xnnn");
         assert_eq!(world.decided(ask), OutcomeKind::Denied);
-        // All three were read: the last of them came too soon for the next ask.
+        // All were read: the last of them may be one that is held down, and is none for the next ask.
         match asks.get(at + 1) {
             Some(next) => {
-                pty.sees("too soon after it appeared");
+                pty.sees("still held down?");
                 assert!(world.is_open(next));
             }
             None => pty.sees("nothing waits"),
