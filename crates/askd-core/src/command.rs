@@ -96,6 +96,12 @@ pub enum Command {
         surface: String,
         state: Value,
     },
+    /// Ends sessions that nobody says the end of: without an agent process, without asks, and nothing heard of them for
+    /// `idle_ms` milliseconds; of the others like them all but the newest `most`.
+    Tidy {
+        idle_ms: u64,
+        most: usize,
+    },
     /// The daemon stops for good: whoever has a prompt of its own gets the ask back, the others wait for the next start.
     Stopping,
     /// The machine woke from suspend, or the daemon started.
@@ -128,6 +134,7 @@ impl Command {
             | Self::DropLoosening { .. }
             | Self::SetOverrides { .. }
             | Self::KeepSurfaceState { .. }
+            | Self::Tidy { .. }
             | Self::Stopping
             | Self::Woke
             | Self::Tick => None,

@@ -34,6 +34,10 @@ pub struct Settings {
     pub wake_hold_ms: u64,
     /// Most open asks of one session.
     pub max_open_per_session: usize,
+    /// Most asks in memory: open, or with something left to deliver or to see.
+    pub max_held: usize,
+    /// Most bytes that these hold together.
+    pub max_held_bytes: usize,
 }
 
 impl Default for Settings {
@@ -58,6 +62,8 @@ impl Default for Settings {
             restart_grace_ms: 30_000,
             wake_hold_ms: 10_000,
             max_open_per_session: 10_000,
+            max_held: 50_000,
+            max_held_bytes: 128 * 1024 * 1024,
         }
     }
 }

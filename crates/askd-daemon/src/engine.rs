@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::history;
-use crate::publish::{Published, What};
+use crate::publish::{Outlet, What};
 use crate::view::Shot;
 
 /// Most commands of one commit.
@@ -124,7 +124,7 @@ pub(crate) struct Engine {
 
 /// What the writer thread tells the rest of the daemon.
 pub(crate) struct Outlets {
-    pub(crate) published: mpsc::UnboundedSender<Published>,
+    pub(crate) published: Outlet,
     /// Milliseconds until the next tick is wanted; `None`: nothing is due.
     pub(crate) alarm: watch::Sender<Option<u64>>,
     /// Agent processes seen for the first time.
@@ -479,7 +479,7 @@ impl<J: Journal> Desk<J> {
     }
 
     fn publish(&self, what: What) {
-        let _ = self.outlets.published.send(Published { what });
+        self.outlets.published.send(what);
     }
 
     /// Tells how many asks each of these sessions waits for, when that is another number than was told last.

@@ -11,7 +11,10 @@ use crate::clock::rfc3339;
 use crate::log_text;
 use crate::view::Shot;
 
-const PAGE: usize = 1000;
+/// Entries that are read at a time; each may hold 16 MiB.
+const PAGE: usize = 32;
+/// Most bytes of asks, or of log entries, that are given at a time; the newest are.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// An ask read back from its stream; `None` when the journal does not know it.
 pub(crate) fn recall(
@@ -39,7 +42,8 @@ pub(crate) struct Filter {
 /// The decision log, oldest first; with a limit the newest entries of it.
 pub(crate) fn log(reader: &dyn Reader, filter: &Filter) -> Result<Vec<LogEntry>, JournalError> {
     let mut about: BTreeMap<AskId, (String, String)> = BTreeMap::new();
-    let mut out = std::collections::VecDeque::new();
+    let mut out: std::collections::VecDeque<(usize, LogEntry)> = std::collections::VecDeque::new();
+    let mut bytes = 0;
     let mut after = filter.after;
     loop {
         let page = reader.feed(after, PAGE)?;
@@ -67,7 +71,9 @@ pub(crate) fn log(reader: &dyn Reader, filter: &Filter) -> Result<Vec<LogEntry>,
             if filter.session.is_some() && session != filter.session {
                 continue;
             }
-            out.push_back(LogEntry {
+            let size = size_of(&entry.entry.event);
+            bytes += size;
+            let listed = LogEntry {
                 position: entry.position,
                 at: rfc3339(entry.entry.at.wall_ms),
                 stream: entry.stream.to_string(),
@@ -75,13 +81,22 @@ pub(crate) fn log(reader: &dyn Reader, filter: &Filter) -> Result<Vec<LogEntry>,
                 text: log_text::text(&entry.entry.event),
                 handle,
                 event: serde_json::to_value(&entry.entry.event).unwrap_or_default(),
-            });
-            if out.len() > filter.limit {
-                out.pop_front();
+            };
+            out.push_back((size, listed));
+            while out.len() > filter.limit || (bytes > MOST_BYTES && out.len() > 1) {
+                bytes -= out.pop_front().map_or(0, |(size, _)| size);
             }
         }
     }
-    Ok(out.into())
+    Ok(out.into_iter().map(|(_, entry)| entry).collect())
+}
+
+/// What is large in an event.
+fn size_of(event: &Event) -> usize {
+    match event {
+        Event::Asked { ask } => ask.action.input.as_ref().map_or(0, String::len),
+        _ => 0,
+    }
 }
 
 /// Session and handle of an ask.
@@ -97,7 +112,7 @@ fn ask_of(reader: &dyn Reader, id: AskId, entry: &Positioned) -> Result<(String,
     Ok(entries.first().and_then(|e| of(&e.entry.event)).unwrap_or_default())
 }
 
-/// Asks of the retention time, oldest first, at most the newest `limit`.
+/// Asks of the retention time, oldest first, at most the newest `limit`, and of these what fits into [`MOST_BYTES`].
 pub(crate) fn asks(reader: &dyn Reader, limit: usize, now: Now) -> Result<Vec<Shot>, JournalError> {
     let mut ids = std::collections::VecDeque::new();
     let mut after = 0;
@@ -114,9 +129,15 @@ pub(crate) fn asks(reader: &dyn Reader, limit: usize, now: Now) -> Result<Vec<Sh
             }
         }
     }
-    let mut shots = Vec::new();
-    for id in ids {
-        shots.extend(recall(reader, id, now)?);
+    let mut shots = std::collections::VecDeque::new();
+    let mut bytes = 0;
+    for id in ids.into_iter().rev() {
+        let Some(shot) = recall(reader, id, now)? else { continue };
+        bytes += shot.ask.ask.action.input.as_ref().map_or(0, String::len);
+        if bytes > MOST_BYTES && !shots.is_empty() {
+            break;
+        }
+        shots.push_front(shot);
     }
-    Ok(shots)
+    Ok(shots.into())
 }

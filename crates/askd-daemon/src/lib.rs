@@ -5,6 +5,7 @@
 
 mod agents;
 mod alarm;
+mod backlog;
 mod clock;
 mod convert;
 mod crash;
@@ -14,6 +15,7 @@ mod engine;
 mod fd;
 mod history;
 mod http;
+mod limits;
 mod log_text;
 mod masked;
 mod peer;

@@ -1,21 +1,59 @@
 //! Events on their way to surfaces: made once, in order, for every stream that is open.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use askd_core::{SessionKey, SurfaceId};
 use askd_wire::StreamEvent;
-use tokio::sync::{broadcast, mpsc};
+use axum::body::Bytes;
+use tokio::sync::mpsc;
 
+use crate::backlog::{Backlog, Taker};
 use crate::masked::{self, Sight};
 use crate::view::Shot;
 
-/// Events that a slow stream may be behind; then it gets a gap and a new snapshot.
-const BACKLOG: usize = 4096;
+/// Most bytes of asks that wait to be made into events.
+const MOST_WAITING: usize = 64 * 1024 * 1024;
 
 /// Something that surfaces hear of.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) what: What,
+    weight: usize,
+}
+
+/// The writer thread's way to the hub; it never waits and never holds more than [`MOST_WAITING`].
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    queue: mpsc::UnboundedSender<Published>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The hub's end of it.
+#[derive(Debug)]
+pub(crate) struct Inlet {
+    queue: mpsc::UnboundedReceiver<Published>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// A way from the writer thread to the hub.
+pub(crate) fn outlet() -> (Outlet, Inlet) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    (Outlet { queue: sender, waiting: Arc::clone(&waiting) }, Inlet { queue: receiver, waiting })
+}
+
+impl Outlet {
+    pub(crate) fn send(&self, what: What) {
+        let weight = what.weight();
+        let waiting = self.waiting.fetch_add(weight, Ordering::Relaxed);
+        let what = if weight > 0 && waiting > 0 && waiting.saturating_add(weight) > MOST_WAITING {
+            What::Lost
+        } else {
+            what
+        };
+        let _ = self.queue.send(Published { what, weight });
+    }
 }
 
 #[derive(Debug)]
@@ -36,21 +74,39 @@ pub(crate) enum What {
         waiting: u32,
     },
     Notice(String),
+    /// There was more than could be told; streams begin anew.
+    Lost,
     Bye {
         restart: bool,
     },
 }
 
+impl What {
+    /// Bytes of the ask in it, when they are many.
+    fn weight(&self) -> usize {
+        const SMALL: usize = 16 * 1024;
+        match self {
+            Self::Ask { shot, .. } | Self::Slot { shot, .. } => {
+                let input = shot.ask.ask.action.input.as_ref().map_or(0, String::len);
+                if input > SMALL { input } else { 0 }
+            }
+            Self::Waiting { .. } | Self::Notice(_) | Self::Lost | Self::Bye { .. } => 0,
+        }
+    }
+}
+
 /// An event as streams send it, with what a stream filters by.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) position: Option<u64>,
-    pub(crate) name: &'static str,
-    pub(crate) json: Arc<str>,
-    /// For remote surfaces, made when the first of them needs it; `None` inside: it could not be made.
-    masked: Arc<OnceLock<Option<Arc<str>>>>,
+    /// The whole event as it goes over the wire.
+    pub(crate) frame: Bytes,
+    /// The same for remote surfaces, made when the first of them needs it; `None` inside: it could not be made.
+    masked: OnceLock<Option<Bytes>>,
     /// What happened to the ask.
     what: &'static str,
+    /// The words of a notice.
+    notice: Option<String>,
     /// Requester and root of the ask, for streams that do not see all.
     pub(crate) shot: Option<Arc<Shot>>,
     pub(crate) root: Option<SessionKey>,
@@ -61,31 +117,39 @@ pub(crate) struct Ready {
 
 impl Ready {
     /// The event as a reader may see it.
-    pub(crate) fn json_for(&self, sight: Sight) -> Option<Arc<str>> {
-        match (sight, &self.shot) {
-            (Sight::Full, _) => Some(Arc::clone(&self.json)),
-            (Sight::Masked, Some(shot)) => self.masked.get_or_init(|| self.masked_ask(shot)).clone(),
-            (Sight::Masked, None) => self.masked.get_or_init(|| self.masked_notice()).clone(),
+    pub(crate) fn frame_for(&self, sight: Sight) -> Option<Bytes> {
+        match sight {
+            Sight::Full => Some(self.frame.clone()),
+            Sight::Masked => self.masked.get_or_init(|| self.masked()).clone(),
         }
     }
 
-    fn masked_ask(&self, shot: &Shot) -> Option<Arc<str>> {
-        let event = StreamEvent::Ask {
-            position: self.position.unwrap_or(0),
-            what: self.what.to_owned(),
-            ask: Box::new(shot.view_for(Sight::Masked)),
+    fn masked(&self) -> Option<Bytes> {
+        let event = match (&self.shot, &self.notice) {
+            (Some(shot), _) => StreamEvent::Ask {
+                position: self.position.unwrap_or(0),
+                what: self.what.to_owned(),
+                ask: Box::new(shot.view_for(Sight::Masked)),
+            },
+            // Of the events without an ask only a notice has words of others.
+            (None, Some(text)) => StreamEvent::Notice { text: masked::cover_safe(text) },
+            (None, None) => return Some(self.frame.clone()),
         };
-        serde_json::to_string(&event).ok().map(Arc::from)
+        frame(self.position, &event)
     }
 
-    /// Of the events without an ask only a notice has words of others.
-    fn masked_notice(&self) -> Option<Arc<str>> {
-        match serde_json::from_str(&self.json).ok()? {
-            StreamEvent::Notice { text } => {
-                let event = StreamEvent::Notice { text: masked::cover_safe(&text) };
-                serde_json::to_string(&event).ok().map(Arc::from)
-            }
-            _ => Some(Arc::clone(&self.json)),
+    #[cfg(test)]
+    pub(crate) fn of_test(position: u64, bytes: usize) -> Self {
+        Self {
+            position: Some(position),
+            frame: vec![b'x'; bytes].into(),
+            masked: OnceLock::new(),
+            what: "",
+            notice: None,
+            shot: None,
+            root: None,
+            only: None,
+            last: false,
         }
     }
 }
@@ -93,31 +157,34 @@ impl Ready {
 /// Where streams subscribe.
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
-    events: broadcast::Sender<Ready>,
+    backlog: Arc<Backlog>,
 }
 
 impl Hub {
     pub(crate) fn new() -> Self {
-        Self { events: broadcast::channel(BACKLOG).0 }
+        Self { backlog: Backlog::new() }
     }
 
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Ready> {
-        self.events.subscribe()
+    pub(crate) fn subscribe(&self) -> Taker {
+        self.backlog.subscribe()
     }
 
     pub(crate) fn send(&self, what: What) {
+        if matches!(what, What::Lost) {
+            self.backlog.lose();
         // Without a listener nothing is rendered.
-        if self.events.receiver_count() > 0
+        } else if self.backlog.has_readers()
             && let Some(ready) = ready(what)
         {
-            let _ = self.events.send(ready);
+            self.backlog.put(ready);
         }
     }
 
     /// Passes on what the writer thread tells, until that ends.
-    pub(crate) async fn pump(self, mut published: mpsc::UnboundedReceiver<Published>) {
-        while let Some(event) = published.recv().await {
-            self.send(event.what);
+    pub(crate) async fn pump(self, mut published: Inlet) {
+        while let Some(Published { what, weight }) = published.queue.recv().await {
+            self.send(what);
+            published.waiting.fetch_sub(weight, Ordering::Relaxed);
         }
     }
 }
@@ -133,7 +200,7 @@ fn ready(what: What) -> Option<Ready> {
             (Some(*position), Some(Arc::clone(shot)), Some(shot.root.clone()), false)
         }
         What::Waiting { root, .. } => (None, None, Some(root.clone()), false),
-        What::Notice(_) => (None, None, None, false),
+        What::Notice(_) | What::Lost => (None, None, None, false),
         What::Bye { .. } => (None, None, None, true),
     };
     let happened = match &what {
@@ -155,15 +222,35 @@ fn ready(what: What) -> Option<Ready> {
             waiting,
         },
         What::Notice(text) => StreamEvent::Notice { text: askd_text::safe(&text).text },
+        What::Lost => return None,
         What::Bye { restart } => StreamEvent::Bye { restart },
     };
-    let json = serde_json::to_string(&event).ok()?;
-    let name = name(&event);
-    let masked = Arc::default();
-    Some(Ready { position, name, json: json.into(), masked, what: happened, shot, root, only, last })
+    let notice = match &event {
+        StreamEvent::Notice { text } => Some(text.clone()),
+        _ => None,
+    };
+    let frame = frame(position, &event)?;
+    let masked = OnceLock::new();
+    Some(Ready { position, frame, masked, what: happened, notice, shot, root, only, last })
 }
 
-pub(crate) fn name(event: &StreamEvent) -> &'static str {
+/// An event as it goes over the wire.
+pub(crate) fn frame(id: Option<u64>, event: &StreamEvent) -> Option<Bytes> {
+    let json = serde_json::to_string(event).ok()?;
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    Some(format!("{id}event: {}\ndata: {json}\n\n", name(event)).into())
+}
+
+/// A snapshot as [`frame`] would make it, up to its first ask; behind the last comes [`SNAPSHOT_TAIL`].
+pub(crate) fn snapshot_head(position: u64) -> String {
+    format!(
+        "id: {position}\nevent: snapshot\ndata: {{\"type\":\"snapshot\",\"position\":{position},\"asks\":["
+    )
+}
+
+pub(crate) const SNAPSHOT_TAIL: &str = "]}\n\n";
+
+fn name(event: &StreamEvent) -> &'static str {
     match event {
         StreamEvent::Snapshot { .. } => "snapshot",
         StreamEvent::Gap { .. } => "gap",
@@ -171,5 +258,16 @@ pub(crate) fn name(event: &StreamEvent) -> &'static str {
         StreamEvent::Waiting { .. } => "waiting",
         StreamEvent::Notice { .. } => "notice",
         StreamEvent::Bye { .. } => "bye",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_in_pieces_is_the_snapshot_at_once() {
+        let whole = frame(Some(7), &StreamEvent::Snapshot { position: 7, asks: Vec::new() }).unwrap();
+        assert_eq!(whole, format!("{}{SNAPSHOT_TAIL}", snapshot_head(7)));
     }
 }

@@ -12,11 +12,13 @@ use axum::body::Body;
 use axum::extract::Request;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, getrlimit};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 
 use crate::engine::Engine;
-use crate::http::Leave;
+use crate::http::{self, Leave};
+use crate::limits::Seats;
 use crate::peer::Peer;
 
 /// Largest request head in bytes; hyper answers 431 beyond it.
@@ -24,8 +26,13 @@ const MOST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
 /// A peer that does not finish its request head within this is cut off.
 const SLOW_HEAD: Duration = Duration::from_secs(30);
-/// Connections at a time on one socket; more wait in the kernel's queue.
+/// Connections at a time on one socket; more wait in the kernel's queue. Neither socket may use up the descriptors that
+/// the other one needs.
 const MOST_CONNECTIONS: usize = 8192;
+const OTHER_DESCRIPTORS: usize = 64;
+/// Connections that are being told that they are too many; beyond, they are closed without a word.
+const MOST_TURNED_AWAY: usize = 64;
+const SLOW_TURNED_AWAY: Duration = Duration::from_secs(5);
 
 /// One requester's or surface's connection. When the last holder lets go, its asks lose their link.
 #[derive(Debug)]
@@ -75,7 +82,14 @@ pub(crate) async fn serve(
     leaving: watch::Receiver<Option<Leave>>,
 ) {
     static LINKS: AtomicU64 = AtomicU64::new(1);
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let most = most_connections();
+    let places = Arc::new(Semaphore::new(most));
+    let seats = Seats::new(most.div_ceil(2));
+    let turned_away = Arc::new(Semaphore::new(MOST_TURNED_AWAY));
+    let no_seat = http::no_seat_router(format!(
+        "this process has {} connections open on this socket, which is the limit; close some of them",
+        seats.most()
+    ));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let stream = match listener.accept().await {
@@ -88,6 +102,17 @@ pub(crate) async fn serve(
             }
         };
         let Some(pid) = ours(&stream) else { continue };
+        let Some(seat) = seats.take(pid) else {
+            tracing::debug!("process {pid} has {} connections open already", seats.most());
+            if let Ok(turn) = Arc::clone(&turned_away).try_acquire_owned() {
+                let router = no_seat.clone();
+                tokio::spawn(async move {
+                    let _ = tokio::time::timeout(SLOW_TURNED_AWAY, turn_away(stream, router)).await;
+                    drop(turn);
+                });
+            }
+            continue;
+        };
         let connection = Connection {
             link: LinkId(LINKS.fetch_add(1, Ordering::Relaxed)),
             // Looked at now: later the process may be gone and its number another's.
@@ -98,9 +123,28 @@ pub(crate) async fn serve(
         let (router, traffic, leaving) = (router.clone(), traffic.clone(), leaving.clone());
         tokio::spawn(async move {
             handle(stream, Arc::new(connection), router, leaving).await;
-            drop((place, traffic));
+            drop((place, seat, traffic));
         });
     }
+}
+
+/// Each socket's share of the descriptors that this process may have.
+fn most_connections() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+    let share = limit.map_or(MOST_CONNECTIONS, |limit| limit.saturating_sub(OTHER_DESCRIPTORS) / 2);
+    share.clamp(1, MOST_CONNECTIONS)
+}
+
+async fn turn_away(stream: UnixStream, router: Router) {
+    let service = TowerToHyperService::new(router);
+    let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        hyper::service::Service::call(&service, request.map(Body::new))
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .max_buf_size(MOST_HEAD)
+        .max_headers(MOST_HEADERS)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = served.await;
 }
 
 async fn handle(

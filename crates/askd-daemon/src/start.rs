@@ -26,8 +26,9 @@ use crate::clock::Clock;
 use crate::crash::CrashPoint;
 use crate::engine::{Engine, Outlets};
 use crate::http::{self, Attachments, Leave, RandomIds, Shared};
+use crate::limits::Rates;
 use crate::peer::Peer;
-use crate::publish::{Hub, What};
+use crate::publish::{self, Hub, What};
 use crate::server::{self, Door, Traffic};
 use crate::settings::{self, Live, Sources};
 use crate::{agents, alarm, edits};
@@ -137,7 +138,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         .map_err(io_error("runtime"))?;
     runtime.block_on(async {
         let hub = Hub::new();
-        let (published, events) = mpsc::unbounded_channel();
+        let (published, events) = publish::outlet();
         let (alarm, due) = watch::channel(None);
         let (found, agents_found) = mpsc::unbounded_channel();
         let outlets = Outlets { published, alarm, agents: found };
@@ -157,6 +158,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             journal: described,
             surfaces: AtomicU64::new(1),
             attached: Attachments::default(),
+            rates: Rates::default(),
             leave,
             registered: StdMutex::new(BTreeMap::new()),
         });

@@ -68,6 +68,12 @@ impl Shot {
 }
 
 impl Shot {
+    /// The view as JSON.
+    pub(crate) fn json(&self, sight: Sight) -> String {
+        // What was JSON when it came in is JSON on its way out.
+        serde_json::to_string(&self.view_for(sight)).unwrap_or_else(|_| "null".to_owned())
+    }
+
     /// When and with what the ask settles by itself, if nobody answers: the timed answer, or a remote silence.
     fn silence(&self) -> Option<(Stamp, u64, Option<Decision>)> {
         let policy = &self.ask.ask.policy;

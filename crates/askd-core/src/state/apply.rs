@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ask::{Ask, Class};
 use crate::event::{Change, Event, Note, Record};
 use crate::gate::CallPlace;
-use crate::id::{AskId, LinkId, StreamId};
+use crate::id::{AskId, LinkId, SessionKey, StreamId};
 use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind};
 use crate::time::{Now, Stamp};
 
@@ -29,45 +29,12 @@ impl State {
                 self.touched.insert(*id);
                 self.fill_slots();
             }
-            StreamId::Session(key) => match &record.event {
-                Event::SessionStarted { session } => match self.sessions.get_mut(key) {
-                    Some(known) => {
-                        known.info = (**session).clone();
-                        known.ended = false;
-                        known.ended_at = None;
-                    }
-                    None => {
-                        self.sessions.insert(key.clone(), Session::new((**session).clone(), record.at));
-                    }
-                },
-                Event::SessionEnded { .. } => {
-                    if let Some(session) = self.sessions.get_mut(key) {
-                        session.end(record.at);
-                        let asks: Vec<_> = session.asks.iter().copied().collect();
-                        self.turn_over(asks);
-                    }
+            StreamId::Session(key) => {
+                self.apply_to_session(key, record);
+                if let Some(session) = self.sessions.get_mut(key) {
+                    session.heard = record.at;
                 }
-                Event::SubagentStarted { subagent, background } => {
-                    if let Some(session) = self.sessions.get_mut(key) {
-                        session.subagents.insert(
-                            subagent.work_id.clone(),
-                            Child { subagent: subagent.clone(), background: *background, ended: false },
-                        );
-                    }
-                }
-                Event::OverridesSet { overrides, .. } => {
-                    if let Some(session) = self.sessions.get_mut(key) {
-                        session.overrides.merge(overrides);
-                    }
-                }
-                Event::SubagentEnded { work_id } => {
-                    if let Some(child) = self.sessions.get_mut(key).and_then(|s| s.subagents.get_mut(work_id))
-                    {
-                        child.ended = true;
-                    }
-                }
-                _ => {}
-            },
+            }
             StreamId::Daemon(_) => match &record.event {
                 Event::LooseningAccepted { key, value, .. } => {
                     self.loosenings.insert((key.clone(), value.clone()));
@@ -78,6 +45,47 @@ impl State {
                 _ => {}
             },
             StreamId::Surface(_) => {}
+        }
+    }
+
+    fn apply_to_session(&mut self, key: &SessionKey, record: &Record) {
+        match &record.event {
+            Event::SessionStarted { session } => match self.sessions.get_mut(key) {
+                Some(known) => {
+                    known.info = (**session).clone();
+                    known.ended = false;
+                    known.ended_at = None;
+                }
+                None => {
+                    self.sessions.insert(key.clone(), Session::new((**session).clone(), record.at));
+                }
+            },
+            Event::SessionEnded { .. } => {
+                if let Some(session) = self.sessions.get_mut(key) {
+                    session.end(record.at);
+                    let asks: Vec<_> = session.asks.iter().copied().collect();
+                    self.turn_over(asks);
+                }
+            }
+            Event::SubagentStarted { subagent, background } => {
+                if let Some(session) = self.sessions.get_mut(key) {
+                    session.subagents.insert(
+                        subagent.work_id.clone(),
+                        Child { subagent: subagent.clone(), background: *background, ended: false },
+                    );
+                }
+            }
+            Event::OverridesSet { overrides, .. } => {
+                if let Some(session) = self.sessions.get_mut(key) {
+                    session.overrides.merge(overrides);
+                }
+            }
+            Event::SubagentEnded { work_id } => {
+                if let Some(child) = self.sessions.get_mut(key).and_then(|s| s.subagents.get_mut(work_id)) {
+                    child.ended = true;
+                }
+            }
+            _ => {}
         }
     }
 
@@ -159,6 +167,7 @@ impl State {
         let id = ask.id;
         // Read back over itself: it counts once.
         self.remove(id);
+        self.held_bytes = self.held_bytes.saturating_add(super::held::weight(&ask));
         // Read back again after the wall clock was stepped, it is as old as it was before.
         let opened = *self.opened.get_or_insert(now);
         let known_then = opened.boot == now.boot && ask.asked_at.wall_ms <= opened.wall_ms;
@@ -173,6 +182,9 @@ impl State {
         }
         if let Some(session) = self.sessions.get_mut(key) {
             session.waiting += u32::from(session.asks.insert(id));
+            if session.heard.elapsed(ask.asked_at) > 0 {
+                session.heard = ask.asked_at;
+            }
             // One call asks once here; a call that ends unseen is no candidate for the next one like it.
             if let Some(call) = &ask.lineage.call {
                 session.forget_call(call);
@@ -212,9 +224,11 @@ impl State {
                 }
             }
             Note::CallStarted { session, call, info, batch, turn } => {
-                if let Some(session) = self.sessions.get_mut(session)
-                    && session.remember_call(call, info.clone())
-                {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.heard = now;
+                    if !session.remember_call(call, info.clone()) {
+                        return;
+                    }
                     let place = CallPlace { batch: batch.as_deref(), turn: turn.as_deref() };
                     session.gate(info.subagent.as_ref()).call_started(info.digest, place, now);
                 }

@@ -74,6 +74,7 @@ impl State {
             Command::SetOverrides { session, overrides, by } => {
                 self.set_overrides(session.as_ref(), overrides, by, now)
             }
+            Command::Tidy { idle_ms, most } => self.tidy(*idle_ms, *most, now),
             Command::Stopping => self.stopping(now),
             Command::Woke => Handled::done(vec![Change::Note(Note::Woke)]),
             Command::Tick => Handled::done(self.tick(now)),

@@ -4,6 +4,8 @@ mod answer;
 mod apply;
 mod delivery;
 mod dispatch;
+mod held;
+mod idle;
 mod observe;
 mod policy;
 mod raise;
@@ -54,6 +56,8 @@ pub struct State {
     /// Asks that hold an answer which a repeated call may use.
     late: BTreeSet<AskId>,
     timers: timeout::Timers,
+    /// Bytes that the asks in memory hold.
+    held_bytes: usize,
     /// When this memory began.
     opened: Option<Stamp>,
     /// Asks that changed since the last sweep.
@@ -480,6 +484,7 @@ impl State {
 
     fn remove(&mut self, id: AskId) -> Option<AskState> {
         let ask = self.asks.remove(&id)?;
+        self.held_bytes = self.held_bytes.saturating_sub(held::weight(&ask.ask));
         self.timers.clear(id, &ask.dues);
         self.late.remove(&id);
         if self.handles.get(&ask.ask.handle) == Some(&id) {

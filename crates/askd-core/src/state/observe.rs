@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::time::Now;
 
 use super::delivery::{cancel, revoke};
-use super::raise::name;
+use super::raise::{around, name, texts};
 use super::timeout::{record, withdrawn};
 use super::{AskState, Handled, State};
 
@@ -391,12 +391,23 @@ fn check(seen: &Observe) -> Result<(), String> {
             return Err("parent is the session itself".to_owned());
         }
     }
+    around(&seen.title, &seen.cwd, seen.place.as_ref())?;
     match &seen.seen {
         Seen::SessionStarted | Seen::SessionEnded => Ok(()),
-        Seen::SubagentStarted { work_id, .. } | Seen::SubagentEnded { work_id } => name("work_id", work_id),
-        Seen::CallStarted { call, .. }
-        | Seen::CallEnded { call, .. }
-        | Seen::OwnPromptAnswered { call, .. } => name("call", call),
+        Seen::SubagentStarted { work_id, kind, name: called, parent, call } => {
+            texts([("kind", kind), ("name", called), ("parent", parent), ("call", call)])?;
+            name("work_id", work_id)
+        }
+        Seen::SubagentEnded { work_id } => name("work_id", work_id),
+        Seen::CallStarted { call, info, batch, turn, spawn } => {
+            name("call", call)?;
+            name("tool", &info.tool)?;
+            texts([("subagent", &info.subagent), ("batch", batch), ("turn", turn)])?;
+            spawn
+                .as_ref()
+                .map_or(Ok(()), |spawn| texts([("spawn.name", &spawn.name), ("spawn.kind", &spawn.kind)]))
+        }
+        Seen::CallEnded { call, .. } | Seen::OwnPromptAnswered { call, .. } => name("call", call),
         Seen::TurnCancelled { subagent } | Seen::TurnEnded { subagent } => {
             subagent.as_deref().map_or(Ok(()), |work_id| name("subagent", work_id))
         }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::ask::{Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Subagent};
+use crate::ask::{
+    Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Place, Subagent,
+};
 use crate::command::{Observe, Raise, Reply, Seen};
 use crate::event::{Change, Event, LateAnswer, Note};
 use crate::id::{AskId, SessionKey};
@@ -17,6 +19,8 @@ use super::{AskState, Handled, Late, Link, State};
 
 /// Longest id, name or key that is taken from outside, in bytes.
 const LONGEST_NAME: usize = 1024;
+/// Longest text for people that stays with a session or a lineage, in bytes.
+const LONGEST_TEXT: usize = 16 * 1024;
 const MOST_OPTIONS: usize = 64;
 
 impl State {
@@ -33,13 +37,8 @@ impl State {
         if let Some((id, ask)) = own {
             return reattach(id, ask, raise, now);
         }
-        let waiting = self.waiting(&raise.session);
-        let limit = self.settings.max_open_per_session;
-        if usize::try_from(waiting).unwrap_or(usize::MAX) >= limit {
-            return Handled::refused(Refusal::CapReached(format!(
-                "session {} has {waiting} open asks, the limit is {limit}",
-                raise.session
-            )));
+        if let Err(limit) = self.room_for(raise) {
+            return Handled::refused(Refusal::CapReached(limit));
         }
 
         let mut changes = Vec::new();
@@ -344,6 +343,12 @@ fn check(raise: &Raise) -> Result<(), String> {
     }
     if let Some(child) = &raise.subagent {
         name("subagent.work_id", &child.work_id)?;
+        texts([("subagent.name", &child.name), ("subagent.kind", &child.kind)])?;
+    }
+    texts([("job", &raise.job), ("turn", &raise.turn), ("tool_call", &raise.call)])?;
+    around(&raise.title, &raise.action.cwd, raise.place.as_ref())?;
+    if raise.own_prompt.as_ref().is_some_and(|own| own.at.len() > LONGEST_NAME) {
+        return Err(format!("own_prompt.where is longer than {LONGEST_NAME} bytes"));
     }
     if raise.options.len() > MOST_OPTIONS {
         return Err(format!("more than {MOST_OPTIONS} options"));
@@ -369,6 +374,26 @@ pub(super) fn name(what: &str, text: &str) -> Result<(), String> {
     } else {
         Ok(())
     }
+}
+
+/// Optional texts, each with the name of its field.
+pub(super) fn texts<'a>(
+    fields: impl IntoIterator<Item = (&'static str, &'a Option<String>)>,
+) -> Result<(), String> {
+    match fields.into_iter().find(|(_, text)| text.as_ref().is_some_and(|text| text.len() > LONGEST_TEXT)) {
+        Some((field, _)) => Err(format!("{field} is longer than {LONGEST_TEXT} bytes")),
+        None => Ok(()),
+    }
+}
+
+/// What is remembered of a session.
+pub(super) fn around(
+    title: &Option<String>,
+    cwd: &Option<String>,
+    place: Option<&Place>,
+) -> Result<(), String> {
+    texts([("session_title", title), ("cwd", cwd)])?;
+    place.map_or(Ok(()), |place| texts([("place.tty", &place.tty), ("place.tmux_pane", &place.tmux_pane)]))
 }
 
 pub(super) fn session_key(key: &SessionKey) -> Result<(), String> {

@@ -20,6 +20,8 @@ pub struct Session {
     pub started: Stamp,
     pub ended: bool,
     pub ended_at: Option<Stamp>,
+    /// When something was heard of it last.
+    pub(super) heard: Stamp,
     /// Number of open asks.
     pub waiting: u32,
     pub(super) subagents: BTreeMap<String, Child>,
@@ -48,6 +50,7 @@ impl Session {
             started,
             ended: false,
             ended_at: None,
+            heard: started,
             waiting: 0,
             subagents: BTreeMap::new(),
             calls: BTreeMap::new(),

@@ -304,6 +304,59 @@ fn s7_the_limit_of_open_asks_refuses_clearly_and_only_new_ones() {
 }
 
 #[test]
+fn s7_what_all_asks_hold_together_is_limited_and_freed_with_them() {
+    let settings = Settings { max_held: 3, max_held_bytes: 10_000, ..Settings::default() };
+    let mut world = World::new(settings);
+    let sized = |n: u32, session: &str, bytes: usize| {
+        let mut raise = Raise { kind: RequesterKind::Script, ..raise(n, session) };
+        raise.action.input = Some(format!("\"{}\"", "x".repeat(bytes)));
+        raise
+    };
+    let refusal = |world: &mut World, raise: Raise| match world.run(&Command::Raise(Box::new(raise))) {
+        Err(Refusal::CapReached(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    let big = world.raise(&sized(0, "a", 7_000));
+    let text = refusal(&mut world, sized(1, "b", 2_000));
+    assert!(text.contains("bytes") && text.contains("answer or withdraw"), "{text}");
+    // Not only the input counts.
+    let mut wide = sized(1, "b", 10);
+    wide.extra.insert("x".to_owned(), serde_json::json!([{"y": "z".repeat(2_000)}]));
+    refusal(&mut world, wide);
+    world.raise(&sized(2, "b", 10));
+    // Settled and not delivered yet: it is held on.
+    world.answer(big, Decision::Allow).unwrap();
+    refusal(&mut world, sized(3, "c", 2_000));
+    world.handed(big).unwrap();
+    world.run(&Command::LinkClosed { link: sized(0, "a", 1).link }).unwrap();
+    let next = world.raise(&sized(4, "c", 2_000));
+    world.raise(&sized(5, "d", 10));
+    let text = refusal(&mut world, sized(6, "e", 10));
+    assert!(text.contains("holds 3 asks") && text.contains("the limit is 3"), "{text}");
+    // Who has one comes back to it, also after a restart.
+    world.crash();
+    assert_eq!(world.raise(&Raise { id: id(99), ..sized(4, "c", 2_000) }), next);
+    refusal(&mut world, sized(7, "e", 10));
+    world.withdraw(next, Cause::Cancelled).unwrap();
+    world.raise(&sized(8, "e", 2_000));
+}
+
+#[test]
+fn s7_texts_that_stay_in_memory_have_a_longest() {
+    let mut world = default();
+    let long = Some("x".repeat(20_000));
+    for raise in [
+        Raise { job: long.clone(), ..raise(1, "a") },
+        Raise { title: long.clone(), ..raise(1, "a") },
+        Raise { turn: long.clone(), ..raise(1, "a") },
+    ] {
+        let reply = world.run(&Command::Raise(Box::new(raise)));
+        assert!(matches!(&reply, Err(Refusal::Malformed(text)) if text.contains("16384")), "{reply:?}");
+    }
+    assert!(world.history.is_empty());
+}
+
+#[test]
 fn c5_a_handle_is_never_given_again_also_not_after_a_restart() {
     let mut world = default();
     let mut handles = std::collections::BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Who asks, and which call it is about: sessions, subagents, correlation by observation.
 
-use askd_core::ask::{Attendance, Subagent};
+use askd_core::ask::{Attendance, RequesterKind, Subagent};
 use askd_core::{AskId, Cause, Command, Decision, Delivery, Observe, Raise, Refusal, Seen, Settings};
 
 use crate::common::World;
@@ -338,4 +338,38 @@ fn c8_an_ask_that_is_read_back_after_a_failed_commit_counts_once() {
     assert_eq!((waiting(&world), world.ask(asks[0]).delivery), (1, Delivery::Pending));
     world.close(&raise(1, "a"));
     assert!(!world.ask(asks[0]).is_attached());
+}
+
+#[test]
+fn s7_sessions_that_nobody_ends_are_ended_when_nothing_is_heard_of_them() {
+    let mut world = World::new(Settings::default());
+    let script = |n, session: &str| Raise { kind: RequesterKind::Script, ..raise(n, session) };
+    let tidy = |most| Command::Tidy { idle_ms: 1_000, most };
+    let ended = |world: &World, name: &str| world.state.session(&session(name)).is_none_or(|s| s.ended);
+    let done = world.raise(&script(1, "done"));
+    world.withdraw(done, Cause::Cancelled).unwrap();
+    world.raise(&script(2, "open"));
+    // Its child is alive, so it is.
+    world.see("above", Seen::SessionStarted);
+    let mut child = script(3, "below");
+    child.parent = Some(session("above"));
+    world.raise(&child);
+    world.pass(500);
+    world.see("young", Seen::SessionStarted);
+    world.pass(500);
+    world.run(&tidy(10)).unwrap();
+    let is = |world: &World| ["done", "open", "above", "below", "young"].map(|name| ended(world, name));
+    assert_eq!(is(&world), [true, false, false, false, false]);
+    // More than may be remembered: the one that was heard of least recently goes first.
+    world.see("younger", Seen::SessionStarted);
+    world.run(&tidy(1)).unwrap();
+    assert_eq!(is(&world), [true, false, false, false, true]);
+    assert!(!ended(&world, "younger"));
+    // One that speaks again goes on.
+    world.raise(&script(4, "done"));
+    assert!(!ended(&world, "done"));
+    // With an agent process it is that one's end that counts.
+    world.pass(5_000);
+    world.run(&tidy(10)).unwrap();
+    assert!(ended(&world, "younger"));
 }

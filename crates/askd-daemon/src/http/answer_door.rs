@@ -7,7 +7,7 @@ use askd_core::event::{Scope, SurfaceInfo};
 use askd_core::{Answer, Command, Decision, Digest, Overrides, Refusal, SessionKey, SurfaceId};
 use askd_wire as wire;
 use axum::Router;
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -20,7 +20,8 @@ use crate::masked::Sight;
 use crate::server::Connection;
 use crate::view;
 
-use super::body::{Json, nothing, reply};
+use super::body::{Json, list as reply_list, nothing, reply};
+use super::extract::{Path, Query};
 use super::problem::Refused;
 use super::{App, Leave, events, permissions as permission_routes};
 use crate::permissions;
@@ -70,9 +71,7 @@ async fn list(State(app): State<App>, Query(query): Query<Listed>) -> Result<Res
         None | Some("open") => {
             let snapshot = app.engine.snapshot().await.ok_or_else(stopping)?;
             let most = query.limit.unwrap_or(usize::MAX);
-            let shown = snapshot.asks.iter().take(most);
-            let asks: Vec<_> = shown.map(|shot| shot.view_for(sight)).collect();
-            Ok(reply(StatusCode::OK, &asks))
+            Ok(reply_list(snapshot.asks.into_iter().take(most).collect(), sight))
         }
         Some("all") => {
             let now = app.clock.now();
@@ -80,11 +79,10 @@ async fn list(State(app): State<App>, Query(query): Query<Listed>) -> Result<Res
             let settled = read(&app, move |reader| history::asks(reader, most, now)).await?;
             let open = app.engine.snapshot().await.ok_or_else(stopping)?;
             // What is in memory knows more than the journal: links, and what rides in the next commit.
-            let live: std::collections::BTreeMap<_, _> =
-                open.asks.iter().map(|s| (s.ask.ask.id, s)).collect();
-            let newest = settled.iter().map(|s| live.get(&s.ask.ask.id).copied().unwrap_or(s));
-            let asks: Vec<_> = newest.map(|shot| shot.view_for(sight)).collect();
-            Ok(reply(StatusCode::OK, &asks))
+            let mut live: std::collections::BTreeMap<_, _> =
+                open.asks.into_iter().map(|s| (s.ask.ask.id, s)).collect();
+            let asks = settled.into_iter().map(|s| live.remove(&s.ask.ask.id).unwrap_or(s)).collect();
+            Ok(reply_list(asks, sight))
         }
         Some(other) => Err(Refused::malformed(format!("state {other:?} is neither open nor all"))),
     }

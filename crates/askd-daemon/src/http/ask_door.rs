@@ -3,24 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use askd_core::{AskId, Cause, Command, Hash256, Refusal, Reply, Seen};
+use askd_core::{AskId, Cause, Command, Hash256, Refusal, Reply, Seen, SessionKey};
 use askd_wire::{LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey};
 use axum::Router;
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::clock::rfc3339;
+use crate::clock::{self, rfc3339};
 use crate::convert::{self, Arrival};
 use crate::engine::{Done, is_over};
+use crate::limits::{Kind, MOST_OBSERVATIONS};
 use crate::peer;
 use crate::server::Connection;
 use crate::view::Shot;
 
-use super::body::{Json, nothing, reply};
+use super::body::{Bulky, Json, nothing, reply};
+use super::extract::{Path, Query};
 use super::problem::Refused;
 use super::{App, answer_door, events};
 
@@ -58,7 +60,7 @@ async fn raise(
     Extension(connection): Extension<Arc<Connection>>,
     Query(wait): Query<Wait>,
     headers: HeaderMap,
-    Json(body): Json<RaiseAsk>,
+    Bulky(body, room): Bulky<RaiseAsk>,
 ) -> Result<Response, Refused> {
     app.live.refresh(&app.engine, &app.hub).await;
     let (token, minted) = match bearer(&headers)? {
@@ -68,15 +70,24 @@ async fn raise(
             (token.clone(), Some(token))
         }
     };
+    let hash = Hash256::of(token.as_bytes());
+    let session = SessionKey { agent: body.agent.clone(), session: body.session.clone() };
+    if let Err(limit) = app.rates.take(Kind::Raise, &session, connection.pid, 1, clock::boot_ms())
+        // Who comes back to an ask of its own makes nothing new.
+        && app.engine.of_requester(hash, body.key.clone()).await.is_none()
+    {
+        return Err(Refused::from_refusal(&Refusal::CapReached(limit), None));
+    }
     let arrival = Arrival {
         id: new_id(app.clock.now().wall_ms)?,
-        token: Hash256::of(token.as_bytes()),
+        token: hash,
         link: connection.link,
         host: &app.host,
         pid: connection.pid,
     };
     let raise = convert::raise(body, &arrival).map_err(Refused::malformed)?;
     let Done { reply: result, shot } = app.engine.run(Command::Raise(Box::new(raise))).await;
+    drop(room);
     let status = match result {
         Ok(Reply::Raised(_)) => StatusCode::CREATED,
         Ok(_) => StatusCode::OK,
@@ -191,8 +202,17 @@ async fn step(
 async fn observe(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
-    Json(body): Json<ObservationBatch>,
+    Bulky(body, _room): Bulky<ObservationBatch>,
 ) -> Result<Response, Refused> {
+    if body.observations.len() > MOST_OBSERVATIONS {
+        let limit = format!("more than {MOST_OBSERVATIONS} observations in one request; send several");
+        return Err(Refused::from_refusal(&Refusal::CapReached(limit), None));
+    }
+    let session = SessionKey { agent: body.agent.clone(), session: body.session.clone() };
+    let count = body.observations.len();
+    app.rates
+        .take(Kind::Observe, &session, connection.pid, count, clock::boot_ms())
+        .map_err(|limit| Refused::from_refusal(&Refusal::CapReached(limit), None))?;
     let seen = convert::observations(body, &app.host, connection.pid).map_err(Refused::malformed)?;
     // What ends or settles asks of a live agent is believed from that agent's own tree only, and from what started it.
     if let Some(first) = seen.first()

@@ -1,51 +1,144 @@
-//! Request bodies with a size and a time limit, and plain JSON replies.
+//! Request bodies with a size and a time limit, and JSON replies. All bodies that are under way together have a limit
+//! too, so that many large ones wait for each other instead of filling memory.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use askd_wire::Code;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+use crate::masked::Sight;
+use crate::view::Shot;
 
 use super::problem::Refused;
 
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
 /// Largest body in bytes.
-pub(crate) const MOST_BODY: usize = 16 * 1024 * 1024;
+pub(crate) const MOST_BODY: usize = 16 * MIB;
 /// A body that is not there after this is given up.
 const SLOW_BODY: Duration = Duration::from_secs(60);
+/// All bodies above [`SMALL`] that are being read, or whose request is not done yet, in bytes.
+const MOST_UNDER_WAY: usize = 64 * MIB;
+const SMALL: usize = 16 * KIB;
+/// What is read of a body that is too large, so that its sender gets to read why it is refused.
+const MOST_DRAINED: u64 = 64 * MIB as u64;
+const SLOW_DRAIN: Duration = Duration::from_secs(10);
+/// A list that holds more than this is rendered as it is sent.
+const LARGE_LIST: usize = MIB;
+
+static ROOM: Semaphore = Semaphore::const_new(MOST_UNDER_WAY / KIB);
+
+/// The room that a large body takes up; given back when it is dropped.
+pub(crate) type Room = Option<SemaphorePermit<'static>>;
 
 /// A JSON body.
 pub(crate) struct Json<T>(pub(crate) T);
 
+/// The same, with its room: for what is held until it is recorded.
+pub(crate) struct Bulky<T>(pub(crate) T, pub(crate) Room);
+
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Refused;
 
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        Bulky::from_request(request, state).await.map(|Bulky(value, _)| Self(value))
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Bulky<T> {
+    type Rejection = Refused;
+
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
-        let bytes = read(request.into_body()).await?;
+        let (bytes, room) = read(request).await?;
         serde_json::from_slice(&bytes)
-            .map(Self)
+            .map(|value| Self(value, room))
             .map_err(|error| Refused::malformed(format!("the body is not what this route takes: {error}")))
     }
 }
 
-async fn read(body: Body) -> Result<axum::body::Bytes, Refused> {
-    let too_slow = |_| {
-        let detail = format!("the body did not arrive within {}s", SLOW_BODY.as_secs());
-        Refused::new(StatusCode::REQUEST_TIMEOUT, Code::Malformed, detail)
-    };
-    let collected = tokio::time::timeout(SLOW_BODY, Limited::new(body, MOST_BODY).collect()).await;
-    match collected.map_err(too_slow)? {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let detail = format!("the body is larger than {MOST_BODY} bytes");
-            Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, Code::Malformed, detail))
+async fn read(request: Request) -> Result<(Vec<u8>, Room), Refused> {
+    // Whoever waits for a go-ahead sends nothing that would have to be read first.
+    let waits = request.headers().contains_key(header::EXPECT);
+    let mut body = request.into_body();
+    let size = body.size_hint();
+    if size.lower() > MOST_BODY as u64 {
+        if !waits {
+            drain(&mut body).await;
         }
-        Err(error) => Err(Refused::malformed(format!("the body could not be read: {error}"))),
+        return Err(too_large());
     }
+    let size = size.exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(MOST_BODY);
+    let room = if size > SMALL { Some(room(size).await?) } else { None };
+    match timeout(SLOW_BODY, collect(&mut body, size)).await {
+        Ok(Ok(Some(bytes))) => Ok((bytes, room)),
+        Ok(Ok(None)) => {
+            drain(&mut body).await;
+            Err(too_large())
+        }
+        Ok(Err(error)) => Err(Refused::malformed(format!("the body could not be read: {error}"))),
+        Err(_) => {
+            let detail = format!("the body did not arrive within {}s", SLOW_BODY.as_secs());
+            Err(Refused::new(StatusCode::REQUEST_TIMEOUT, Code::Malformed, detail))
+        }
+    }
+}
+
+async fn room(size: usize) -> Result<SemaphorePermit<'static>, Refused> {
+    let units = u32::try_from(size.div_ceil(KIB)).unwrap_or(u32::MAX);
+    match timeout(SLOW_BODY, ROOM.acquire_many(units)).await {
+        Ok(Ok(room)) => Ok(room),
+        _ => {
+            let detail = format!(
+                "requests that are under way hold {} MiB, which is the limit, and none of them was done within {}s; \
+                 try again later",
+                MOST_UNDER_WAY / MIB,
+                SLOW_BODY.as_secs()
+            );
+            Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, Code::CapReached, detail))
+        }
+    }
+}
+
+/// The whole body; `None`: it is too large.
+async fn collect(body: &mut Body, size: usize) -> Result<Option<Vec<u8>>, axum::Error> {
+    let mut bytes = Vec::with_capacity(size.min(SMALL));
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if bytes.len() + data.len() > MOST_BODY {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Some(bytes))
+}
+
+/// Reads and throws away, within limits.
+async fn drain(body: &mut Body) {
+    let mut left = MOST_DRAINED;
+    let _ = timeout(SLOW_DRAIN, async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let size = frame.data_ref().map_or(0, |data| data.len() as u64);
+            match left.checked_sub(size) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+        }
+    })
+    .await;
+}
+
+fn too_large() -> Refused {
+    let detail = format!("the body is larger than {MOST_BODY} bytes ({} MiB); send less", MOST_BODY / MIB);
+    Refused::new(StatusCode::PAYLOAD_TOO_LARGE, Code::Malformed, detail)
 }
 
 /// A JSON reply.
@@ -57,6 +150,21 @@ pub(crate) fn reply(status: StatusCode, value: &impl Serialize) -> Response {
             Refused::new(StatusCode::INTERNAL_SERVER_ERROR, Code::NotRecorded, detail).into_response()
         }
     }
+}
+
+/// An array of asks as their reader may see them. A large one is rendered ask by ask, as its reader takes it.
+pub(crate) fn list(shots: Vec<Shot>, sight: Sight) -> Response {
+    let size = shots.iter().map(|shot| shot.ask.ask.action.input.as_ref().map_or(0, String::len));
+    if size.sum::<usize>() <= LARGE_LIST {
+        let asks: Vec<_> = shots.iter().map(|shot| shot.view_for(sight)).collect();
+        return reply(StatusCode::OK, &asks);
+    }
+    let pieces = shots.into_iter().enumerate().map(move |(n, shot)| {
+        let before = if n == 0 { '[' } else { ',' };
+        Ok::<_, Infallible>(format!("{before}{}", shot.json(sight)))
+    });
+    let body = Body::from_stream(tokio_stream::iter(pieces.chain([Ok("]".to_owned())])));
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// 204.

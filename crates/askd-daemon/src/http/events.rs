@@ -10,14 +10,15 @@ use askd_core::{AskId, Hash256, SurfaceId};
 use askd_journal::Position;
 use askd_wire::StreamEvent;
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::backlog::Lagged;
 use crate::engine::is_over;
 use crate::masked::Sight;
 use crate::publish::{self, Ready};
@@ -27,12 +28,18 @@ use crate::view::Shot;
 use super::App;
 use super::answer_door::person;
 use super::ask_door::needed;
+use super::extract::Query;
 use super::problem::Refused;
 
-/// Events that wait for a slow reader before it is behind.
+/// Pieces, and bytes of them, that wait for a slow reader before it is behind. One piece alone may have more.
 const QUEUE: usize = 64;
+const QUEUE_BYTES: usize = 256 * 1024;
+/// A snapshot is sent in pieces of about this many bytes.
+const PIECE: usize = 64 * 1024;
 /// A stream that is further behind than this gets a snapshot instead of the events.
-const MOST_RESUMED: usize = 10_000;
+const MOST_RESUMED: u64 = 10_000;
+/// Entries that are read from the journal at a time; each may hold 16 MiB.
+const PAGE: usize = 32;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Narrow {
@@ -136,22 +143,29 @@ fn open(
     surface: Option<(SurfaceId, SurfaceInfo)>,
     from: Option<Position>,
 ) -> Response {
-    let (sender, receiver) = mpsc::channel::<Result<Bytes, Infallible>>(QUEUE);
+    let (sender, receiver) = mpsc::channel::<Piece>(QUEUE);
     // Attached for as long as the stream's task lives, whatever ends it; the guard moves into the task.
     let attached = surface.map(|(surface, info)| app.attached.attach(&app.engine, surface, info));
+    let room = Arc::new(Semaphore::new(QUEUE_BYTES));
     tokio::spawn(async move {
         let _attached = attached;
-        let _ = Stream { app, filter, sight, sender, position: 0 }.run(from).await;
+        let _ = Stream { app, filter, sight, sender, room, position: 0 }.run(from).await;
     });
+    // Its room is free again when the connection takes a piece.
+    let pieces = ReceiverStream::new(receiver).map(|(bytes, _room)| Ok::<_, Infallible>(bytes));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+    (headers, Body::from_stream(pieces)).into_response()
 }
+
+/// Bytes for the reader, and the room that they take up until it has them.
+type Piece = (Bytes, OwnedSemaphorePermit);
 
 struct Stream {
     app: App,
     filter: Filter,
     sight: Sight,
-    sender: mpsc::Sender<Result<Bytes, Infallible>>,
+    sender: mpsc::Sender<Piece>,
+    room: Arc<Semaphore>,
     /// Everything up to here was sent.
     position: Position,
 }
@@ -169,66 +183,85 @@ impl Stream {
         }
         loop {
             let event = tokio::select! {
-                event = events.recv() => event,
+                event = events.take() => event,
                 () = self.sender.closed() => return Err(Ended),
             };
             match event {
-                Ok(event) => self.pass(event).await?,
-                Err(RecvError::Lagged(_)) => {
-                    events = self.app.hub.subscribe();
-                    self.send(&StreamEvent::Gap { after: self.position }).await?;
-                    self.snapshot().await?;
-                }
-                Err(RecvError::Closed) => return Err(Ended),
+                Ok(event) => self.pass(&event).await?,
+                Err(Lagged) => self.begin_anew(self.position).await?,
             }
         }
     }
 
+    /// Says that something was not kept for this reader, and everything that is open now.
+    async fn begin_anew(&mut self, after: Position) -> Result<(), Ended> {
+        self.write(publish::frame(None, &StreamEvent::Gap { after })).await?;
+        self.snapshot().await
+    }
+
+    /// In pieces, each made when the reader has room for it.
     async fn snapshot(&mut self) -> Result<(), Ended> {
         let snapshot = self.app.engine.snapshot().await.ok_or(Ended)?;
         self.position = snapshot.position;
         if let Filter::Slots { surface, held } = &mut self.filter {
             *held = snapshot.slots.get(surface).cloned().unwrap_or_default();
         }
-        let shown = snapshot.asks.iter().filter(|s| self.filter.shows(s));
-        let asks = shown.map(|shot| shot.view_for(self.sight)).collect();
-        self.send(&StreamEvent::Snapshot { position: snapshot.position, asks }).await
+        let mut piece = publish::snapshot_head(snapshot.position);
+        let mut between = "";
+        for shot in snapshot.asks {
+            if !self.filter.shows(&shot) {
+                continue;
+            }
+            piece.push_str(between);
+            between = ",";
+            piece.push_str(&shot.json(self.sight));
+            if piece.len() >= PIECE {
+                self.write(Some(std::mem::take(&mut piece).into())).await?;
+            }
+        }
+        piece.push_str(publish::SNAPSHOT_TAIL);
+        self.write(Some(piece.into())).await
     }
 
     /// Sends what happened after `from`, each with the ask as it is now.
     async fn resume(&mut self, from: Position) -> Result<(), Ended> {
         let now = self.app.engine.snapshot().await.ok_or(Ended)?.position;
-        let reader = Arc::clone(&self.app.reader).lock_owned().await;
-        let page = tokio::task::spawn_blocking(move || reader.feed(from, MOST_RESUMED)).await;
-        let page = page.ok().and_then(Result::ok);
-        let Some(page) = page.filter(|p| p.len() < MOST_RESUMED && from <= now) else {
-            self.send(&StreamEvent::Gap { after: from }).await?;
-            return self.snapshot().await;
-        };
+        if from > now || now - from > MOST_RESUMED {
+            return self.begin_anew(from).await;
+        }
         self.position = from;
-        let mut seen: BTreeMap<_, Option<Shot>> = BTreeMap::new();
-        for entry in page.into_iter().filter(|e| e.position <= now) {
-            let StreamId::Ask(id) = entry.stream else { continue };
-            let shot = match seen.get(&id) {
-                Some(shot) => shot.clone(),
-                None => {
-                    let shot = self.app.engine.look(&id.to_string()).await.ok().flatten();
-                    seen.insert(id, shot.clone());
-                    shot
+        loop {
+            let reader = Arc::clone(&self.app.reader).lock_owned().await;
+            let after = self.position;
+            let page = tokio::task::spawn_blocking(move || reader.feed(after, PAGE)).await;
+            let Some(page) = page.ok().and_then(Result::ok) else { return self.begin_anew(after).await };
+            let entries: Vec<_> = page.into_iter().filter(|e| e.position <= now).collect();
+            let Some(last) = entries.last().map(|e| e.position) else { break };
+            let mut seen: BTreeMap<_, Option<Shot>> = BTreeMap::new();
+            for entry in entries {
+                let StreamId::Ask(id) = entry.stream else { continue };
+                let shot = match seen.get(&id) {
+                    Some(shot) => shot.clone(),
+                    None => {
+                        let shot = self.app.engine.look(&id.to_string()).await.ok().flatten();
+                        seen.insert(id, shot.clone());
+                        shot
+                    }
+                };
+                if let Some(shot) = shot.filter(|s| self.filter.shows(s)) {
+                    let what = entry.entry.event.name().to_owned();
+                    let ask = Box::new(shot.view_for(self.sight));
+                    let event = StreamEvent::Ask { position: entry.position, what, ask };
+                    self.write(publish::frame(Some(entry.position), &event)).await?;
                 }
-            };
-            if let Some(shot) = shot.filter(|s| self.filter.shows(s)) {
-                let what = entry.entry.event.name().to_owned();
-                let ask = Box::new(shot.view_for(self.sight));
-                self.position = entry.position;
-                self.send(&StreamEvent::Ask { position: entry.position, what, ask }).await?;
             }
+            self.position = last;
         }
         self.position = now;
         Ok(())
     }
 
-    async fn pass(&mut self, event: Ready) -> Result<(), Ended> {
+    async fn pass(&mut self, event: &Ready) -> Result<(), Ended> {
         // 0: its place is not known; better twice than never.
         if event.position.is_some_and(|p| p != 0 && p <= self.position) {
             return Ok(());
@@ -236,9 +269,8 @@ impl Stream {
         if let Some(position) = event.position {
             self.position = self.position.max(position);
         }
-        if self.filter.passes(&event) {
-            let json = event.json_for(self.sight).ok_or(Ended)?;
-            self.write(event.position, event.name, &json).await?;
+        if self.filter.passes(event) {
+            self.write(event.frame_for(self.sight)).await?;
         }
         if let (Filter::Slots { held, .. }, Some(shot)) = (&mut self.filter, &event.shot)
             && is_over(shot)
@@ -248,18 +280,14 @@ impl Stream {
         if event.last { Err(Ended) } else { Ok(()) }
     }
 
-    async fn send(&self, event: &StreamEvent) -> Result<(), Ended> {
-        let json = serde_json::to_string(event).map_err(|_| Ended)?;
-        let id = match event {
-            StreamEvent::Snapshot { position, .. } | StreamEvent::Ask { position, .. } => Some(*position),
-            _ => None,
+    /// Waits until there is room; `None`: it could not be rendered.
+    async fn write(&self, frame: Option<Bytes>) -> Result<(), Ended> {
+        let frame = frame.ok_or(Ended)?;
+        let bytes = u32::try_from(frame.len().min(QUEUE_BYTES)).map_err(|_| Ended)?;
+        let room = tokio::select! {
+            room = Arc::clone(&self.room).acquire_many_owned(bytes) => room.map_err(|_| Ended)?,
+            () = self.sender.closed() => return Err(Ended),
         };
-        self.write(id, publish::name(event), &json).await
-    }
-
-    async fn write(&self, id: Option<Position>, name: &str, json: &str) -> Result<(), Ended> {
-        let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
-        let frame = format!("{id}event: {name}\ndata: {json}\n\n");
-        self.sender.send(Ok(Bytes::from(frame))).await.map_err(|_| Ended)
+        self.sender.send((frame, room)).await.map_err(|_| Ended)
     }
 }

@@ -4,6 +4,7 @@ mod answer_door;
 mod ask_door;
 mod body;
 mod events;
+mod extract;
 mod permissions;
 mod problem;
 mod surfaces;
@@ -15,13 +16,14 @@ use askd_journal::Reader;
 use askd_wire::{API_VERSION, Code, VERSION, VERSION_HEADER};
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::sync::{Mutex, watch};
 
 use crate::clock::Clock;
 use crate::engine::Engine;
+use crate::limits::Rates;
 use crate::publish::Hub;
 use crate::settings::Live;
 
@@ -40,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) journal: String,
     pub(crate) surfaces: AtomicU64,
     pub(crate) attached: Attachments,
+    pub(crate) rates: Rates,
     /// Set once: why the daemon is to leave.
     pub(crate) leave: watch::Sender<Option<Leave>>,
     pub(crate) registered:
@@ -65,6 +68,14 @@ pub(crate) fn ask_router(app: App) -> Router {
 /// Routes of `answer.sock`.
 pub(crate) fn answer_router(app: App) -> Router {
     finish(answer_door::routes(), app)
+}
+
+/// For a connection more than its process may have.
+pub(crate) fn no_seat_router(limit: String) -> Router {
+    Router::new().fallback(move || {
+        let refused = Refused::new(StatusCode::TOO_MANY_REQUESTS, Code::CapReached, limit.clone());
+        async move { ([(header::CONNECTION, "close")], refused) }
+    })
 }
 
 fn finish(routes: Router<App>, app: App) -> Router {

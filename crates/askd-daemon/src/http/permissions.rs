@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askd_core::{Command, Decision, Overrides, Refusal, SessionKey};
 use askd_wire as wire;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
@@ -18,6 +18,7 @@ use crate::view::{Shot, decision_view, text_action};
 use super::App;
 use super::answer_door::{person, sight, stopping};
 use super::body::{Json, reply};
+use super::extract::Query;
 use super::problem::Refused;
 
 /// Columns for an ask's action in the list.

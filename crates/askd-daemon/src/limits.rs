@@ -1,0 +1,241 @@
+//! How much one requester may do at a time: requests a second, connections. Over a limit is a refusal that names it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use askd_core::SessionKey;
+
+/// What is counted, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Session(Kind, SessionKey),
+    Process(Kind, u32),
+    /// Whoever comes when more are known already than are told apart.
+    Rest(Kind),
+}
+
+/// What requesters may do only so often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Raise,
+    Observe,
+}
+
+/// So many at once, then so many a second.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    at_once: u64,
+    a_second: u64,
+}
+
+impl Kind {
+    fn of_session(self) -> Rate {
+        match self {
+            Self::Raise => Rate { at_once: 5_000, a_second: 500 },
+            Self::Observe => Rate { at_once: 20_000, a_second: 2_000 },
+        }
+    }
+
+    /// One process may speak for several sessions.
+    fn of_process(self) -> Rate {
+        let Rate { at_once, a_second } = self.of_session();
+        Rate { at_once: 4 * at_once, a_second: 4 * a_second }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Raise => "asks",
+            Self::Observe => "observations",
+        }
+    }
+}
+
+/// Most observations of one request; more could never be taken.
+pub(crate) const MOST_OBSERVATIONS: usize = 20_000;
+/// Sessions and processes that are told apart.
+const MOST_KNOWN: usize = 4096;
+
+/// What is left for one of them, in thousandths.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    milli: u64,
+    at_ms: u64,
+}
+
+impl Left {
+    fn at(self, now_ms: u64, rate: Rate) -> u64 {
+        let gained = now_ms.saturating_sub(self.at_ms).saturating_mul(rate.a_second);
+        self.milli.saturating_add(gained).min(rate.at_once * 1000)
+    }
+}
+
+/// How much everybody has left.
+#[derive(Debug, Default)]
+pub(crate) struct Rates(Mutex<BTreeMap<Who, Left>>);
+
+impl Rates {
+    /// Takes `count` off what a session and the process that speaks for it have left; `Err`: the limit, and when to come
+    /// back. `pid` 0: it is not known. `now_ms`: on a clock that only runs forward.
+    pub(crate) fn take(
+        &self,
+        kind: Kind,
+        session: &SessionKey,
+        pid: u32,
+        count: usize,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_KNOWN {
+            known.retain(|who, left| {
+                let rate = rate_of(who);
+                left.at(now_ms, rate) < rate.at_once * 1000
+            });
+        }
+        let full = known.len() >= MOST_KNOWN;
+        let wanted = u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(1000);
+        let both = [Who::Session(kind, session.clone()), Who::Process(kind, pid)];
+        let mut after = Vec::new();
+        for who in both.into_iter().filter(|who| *who != Who::Process(kind, 0)) {
+            let who = if full && !known.contains_key(&who) { Who::Rest(kind) } else { who };
+            let rate = rate_of(&who);
+            let left = known.get(&who).map_or(rate.at_once * 1000, |left| left.at(now_ms, rate));
+            let Some(rest) = left.checked_sub(wanted) else {
+                let wait_ms = (wanted - left).div_ceil(rate.a_second);
+                return Err(refusal(kind, &who, rate, wait_ms));
+            };
+            after.push((who, Left { milli: rest, at_ms: now_ms }));
+        }
+        known.extend(after);
+        Ok(())
+    }
+}
+
+fn rate_of(who: &Who) -> Rate {
+    match who {
+        Who::Session(kind, _) => kind.of_session(),
+        Who::Process(kind, _) | Who::Rest(kind) => kind.of_process(),
+    }
+}
+
+fn refusal(kind: Kind, who: &Who, rate: Rate, wait_ms: u64) -> String {
+    let who = match who {
+        Who::Session(_, session) => format!("session {session}"),
+        Who::Process(_, pid) => format!("process {pid}"),
+        Who::Rest(_) => "everybody who came lately, together".to_owned(),
+    };
+    format!(
+        "{who} sent more {} than the limit of {} at once and {} a second; wait {wait_ms} ms and send fewer",
+        kind.words(),
+        rate.at_once,
+        rate.a_second
+    )
+}
+
+/// Connections of each process on one socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Seats {
+    most: usize,
+    taken: Arc<Mutex<BTreeMap<u32, usize>>>,
+}
+
+impl Seats {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, taken: Arc::default() }
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// A seat for one more connection of this process, until it is dropped; `None`: it has as many as it may.
+    pub(crate) fn take(&self, pid: u32) -> Option<Seat> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = taken.entry(pid).or_default();
+        // Who is not known is limited by the number of all connections only.
+        if *count >= self.most && pid != 0 {
+            return None;
+        }
+        *count += 1;
+        Some(Seat { pid, of: self.clone() })
+    }
+}
+
+/// One connection's place.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pid: u32,
+    of: Seats,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.pid) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                taken.remove(&self.pid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(name: &str) -> SessionKey {
+        SessionKey { agent: "script".to_owned(), session: name.to_owned() }
+    }
+
+    #[test]
+    fn s7_a_session_that_asks_too_fast_is_told_the_limit_and_when_to_come_back() {
+        let rates = Rates::default();
+        let take = |name: &str, count, now| rates.take(Kind::Raise, &session(name), 7, count, now);
+        assert_eq!(take("a", 5_000, 1_000), Ok(()));
+        let text = take("a", 1, 1_000).unwrap_err();
+        assert!(text.contains("session script/a") && text.contains("wait 2 ms"), "{text}");
+        assert!(text.contains("5000 at once and 500 a second"), "{text}");
+        assert_eq!(take("a", 1, 1_002), Ok(()));
+        assert!(take("a", 1, 1_002).is_err());
+        // Others, and other kinds, have their own; what is refused costs nothing.
+        assert_eq!(take("b", 5_000, 1_002), Ok(()));
+        assert_eq!(rates.take(Kind::Observe, &session("a"), 7, 20_000, 1_002), Ok(()));
+        // It never has more than at the beginning.
+        assert!(take("a", 5_001, 10_000_000).is_err());
+        assert_eq!(take("a", 5_000, 10_000_000), Ok(()));
+        // A clock that stands still or jumps back gives nothing away.
+        assert!(take("a", 1, 5).is_err());
+    }
+
+    #[test]
+    fn s7_new_names_do_not_help_one_process_and_memory_stays_flat() {
+        let rates = Rates::default();
+        let mut refused = None;
+        for n in 0..30_000 {
+            if let Err(text) = rates.take(Kind::Raise, &session(&n.to_string()), 7, 1, 0) {
+                refused = Some((n, text));
+                break;
+            }
+        }
+        let (n, text) = refused.unwrap();
+        assert!((20_000..=20_001).contains(&n) || n <= 24_096, "{n}: {text}");
+        for pid in 0..20_000 {
+            let _ = rates.take(Kind::Raise, &session(&format!("s{pid}")), pid, 1, 0);
+        }
+        assert!(rates.0.lock().unwrap().len() <= MOST_KNOWN + 2);
+        // When the flood is over everybody is told apart again.
+        assert_eq!(rates.take(Kind::Raise, &session("new"), 9, 5_000, 60_000), Ok(()));
+    }
+
+    #[test]
+    fn s7_one_process_has_so_many_connections_and_no_more() {
+        let seats = Seats::new(2);
+        let (one, _two) = (seats.take(7).unwrap(), seats.take(7).unwrap());
+        assert!(seats.take(7).is_none());
+        assert!(seats.take(8).is_some());
+        drop(one);
+        assert!(seats.take(7).is_some());
+        let _unknown: Vec<_> = (0..5).map(|_| seats.take(0).unwrap()).collect();
+        assert_eq!(seats.taken.lock().unwrap().len(), 2);
+    }
+}

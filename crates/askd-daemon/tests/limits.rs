@@ -1,0 +1,250 @@
+//! Limits against a real daemon: each refuses by name, says what to do, decides nothing, and ends with its cause.
+
+#![expect(clippy::unwrap_used, reason = "a test's helpers end the test")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use askd_client::{Asker, Connection, Unavailable};
+use askd_wire::{RaiseAsk, StreamEvent};
+use common::{PATIENCE, World, answer, ask, post, raise, refusal};
+use serde_json::{Value, json};
+
+const MIB: usize = 1024 * 1024;
+
+fn raw(world: &World) -> UnixStream {
+    let stream = UnixStream::connect(world.places.ask_sock()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Everything that comes until the other side closes, which this side asked for.
+fn rest(stream: &mut UnixStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// The problem in a whole reply, and that it says it is one.
+fn problem(reply: &str) -> Value {
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("application/problem+json"), "{reply}");
+    serde_json::from_str(body).unwrap()
+}
+
+#[test]
+fn s7_a_wrong_query_or_path_is_told_like_every_other_refusal() {
+    let world = World::start();
+    let mut person = world.person_connection();
+    for target in [
+        "/v1/asks?limit=many",
+        "/v1/asks/k7f?wait=-1",
+        "/v1/log?after=x",
+        "/v1/asks?limit=1&limit=2",
+        "/v1/asks/%ff",
+    ] {
+        let reply = person.request("GET", target, None).unwrap();
+        assert_eq!(refusal(&reply), (400, "malformed".to_owned()), "{target}");
+        assert_eq!(reply.content_type.as_deref(), Some("application/problem+json"), "{target}");
+    }
+    let reply = post(&mut world.requester(), "/v1/asks?wait=soon", &ask("k1", "ls"));
+    assert_eq!(refusal(&reply), (400, "malformed".to_owned()));
+    assert_eq!(world.person().list(false).unwrap().len(), 0);
+}
+
+#[test]
+fn s7_whoever_sends_too_much_gets_to_read_why() {
+    let world = World::start();
+    let big = vec![b' '; 17 * MIB];
+    // A sender that reads nothing before it has sent everything.
+    let mut stream = raw(&world);
+    let head = "POST /v1/asks HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
+    write!(stream, "{head}content-length: {}\r\n\r\n", big.len()).unwrap();
+    stream.write_all(&big).unwrap();
+    let reply = rest(&mut stream);
+    assert!(reply.starts_with("HTTP/1.1 413"), "{reply}");
+    let told = problem(&reply);
+    assert_eq!(told["code"], "malformed");
+    assert!(told["detail"].as_str().unwrap().contains("16 MiB"), "{told}");
+    // The same without saying the length first.
+    let mut stream = raw(&world);
+    write!(stream, "{head}transfer-encoding: chunked\r\n\r\n").unwrap();
+    for piece in big.chunks(MIB) {
+        write!(stream, "{:x}\r\n", piece.len()).unwrap();
+        stream.write_all(piece).unwrap();
+        stream.write_all(b"\r\n").unwrap();
+    }
+    stream.write_all(b"0\r\n\r\n").unwrap();
+    let reply = rest(&mut stream);
+    assert!(reply.starts_with("HTTP/1.1 413"), "{reply}");
+    problem(&reply);
+    // Whoever asks first sends nothing.
+    let mut stream = raw(&world);
+    write!(stream, "{head}expect: 100-continue\r\ncontent-length: {}\r\n\r\n", big.len()).unwrap();
+    let reply = rest(&mut stream);
+    assert!(reply.starts_with("HTTP/1.1 413"), "{reply}");
+    // And the library tells it as what it is.
+    let mut body = ask("k1", "x");
+    body["action"]["input"]["command"] = json!("y".repeat(17 * MIB));
+    let reply = post(&mut world.requester(), "/v1/asks", &body);
+    assert_eq!(refusal(&reply), (413, "malformed".to_owned()));
+    assert!(world.person().health().unwrap().ok);
+}
+
+#[test]
+fn s7_a_session_that_tells_too_much_at_once_is_refused_for_a_while() {
+    let world = World::start();
+    let mut requester = world.requester();
+    let many = |count: usize| {
+        let seen: Vec<_> = (0..count).map(|_| json!({"type": "session_started"})).collect();
+        json!({"agent": "script", "session": "s1", "observations": seen})
+    };
+    let reply = post(&mut requester, "/v1/observations", &many(20_001));
+    assert_eq!(refusal(&reply), (429, "cap_reached".to_owned()));
+    let reply = world.until("the limit", || {
+        let reply = post(&mut requester, "/v1/observations", &many(20_000));
+        assert!([204, 429].contains(&reply.status), "{}", String::from_utf8_lossy(&reply.body));
+        (reply.status == 429).then_some(reply)
+    });
+    assert_eq!(refusal(&reply).1, "cap_reached");
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    assert!(text.contains("20000 at once and 2000 a second") && text.contains("wait"), "{text}");
+    // Asking is another thing, and after the wait it goes on.
+    raise(&mut requester, &ask("k1", "ls"));
+    world.until("the end of the limit", || {
+        (post(&mut requester, "/v1/observations", &many(1)).status == 204).then_some(())
+    });
+}
+
+#[test]
+fn s7_a_session_that_asks_too_fast_gets_no_opinion_and_keeps_what_it_has() {
+    let world = World::start();
+    let mut requester = world.requester();
+    let held = raise(&mut requester, &ask("k1", "ls"));
+    // What is wrong in itself counts too, and costs no commit.
+    let wrong = ask("", "ls");
+    let began = std::time::Instant::now();
+    let refused = loop {
+        assert!(began.elapsed() < PATIENCE, "no limit");
+        // One of several that are under way at a time: the limit must be reached before it is forgotten again.
+        let replies = std::thread::scope(|scope| {
+            let send = || {
+                let mut requester = world.requester();
+                (0..500).map(|_| post(&mut requester, "/v1/asks", &wrong)).last().unwrap()
+            };
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(send)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        if let Some(refused) = replies.into_iter().find(|reply| reply.status == 429) {
+            break refused;
+        }
+    };
+    assert_eq!(refusal(&refused).1, "cap_reached");
+    let text = String::from_utf8_lossy(&refused.body).into_owned();
+    assert!(text.contains("session script/s1") && text.contains("500 a second"), "{text}");
+    // Who has an ask comes back to it however fast; nothing was decided.
+    for _ in 0..200 {
+        let back = post(&mut requester, "/v1/asks", &ask("k1", "ls"));
+        assert_eq!(back.status, 200, "{}", String::from_utf8_lossy(&back.body));
+    }
+    assert!(world.show(&held.id).outcome.is_none());
+}
+
+#[test]
+fn s7_one_process_cannot_take_every_connection() {
+    let world = World::start();
+    let mut open = Vec::new();
+    let reply = loop {
+        let mut connection = Connection::connect(&world.places.ask_sock(), None).unwrap();
+        connection.set_timeout(PATIENCE);
+        let reply = connection.request("GET", "/healthz", None).unwrap();
+        if reply.status != 200 {
+            break reply;
+        }
+        open.push(connection);
+        assert!(open.len() < 10_000, "no limit");
+    };
+    assert_eq!(refusal(&reply), (429, "cap_reached".to_owned()));
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    assert!(text.contains(&open.len().to_string()) && text.contains("close some of them"), "{text}");
+    // For who only asks it is no opinion, at once and with the reason.
+    let body: RaiseAsk = serde_json::from_value(ask("k1", "ls")).unwrap();
+    match Asker::new(world.places.clone(), None).unwrap().ask(&body) {
+        Err(Unavailable::Refused(problem)) => assert!(problem.detail.unwrap().contains("connections")),
+        other => panic!("{other:?}"),
+    }
+    // People come in by their own door.
+    assert!(world.person().health().unwrap().ok);
+    open.clear();
+    world.until("a place", || {
+        let mut requester = world.requester();
+        let reply = requester.request("GET", "/healthz", None).unwrap();
+        (reply.status == 200).then_some(())
+    });
+}
+
+#[test]
+fn s7_a_subscriber_that_does_not_read_is_told_what_it_missed_and_goes_on() {
+    let world = World::start();
+    let mut slow = world.person().events(None, None).unwrap();
+    assert!(matches!(slow.receive().unwrap().unwrap().event, StreamEvent::Snapshot { .. }));
+    let (mut requester, mut person) = (world.requester(), world.person_connection());
+    let sized = |key: &str| ask(key, &"x".repeat(2 * MIB));
+    for n in 0..20 {
+        let raised = raise(&mut requester, &sized(&format!("k{n}")));
+        let route = format!("/v1/asks/{}/answer", raised.id);
+        assert_eq!(post(&mut person, &route, &answer(&raised.digest, "deny")).status, 200);
+        assert_eq!(post(&mut requester, &format!("/v1/asks/{}/handed", raised.id), &json!({})).status, 204);
+    }
+    let left = raise(&mut requester, &sized("left"));
+    let mut events = std::iter::from_fn(|| slow.receive().unwrap()).map(|event| event.event);
+    // What it had room for comes, then the gap, then everything that is open.
+    let gap = events.find(|event| matches!(event, StreamEvent::Gap { .. }));
+    assert!(gap.is_some());
+    let Some(StreamEvent::Snapshot { asks, position }) = events.next() else { panic!("no snapshot") };
+    assert_eq!(asks.iter().map(|ask| &ask.id).collect::<Vec<_>>(), [&left.id]);
+    // From there on it is live.
+    let next = raise(&mut requester, &ask("next", "ls"));
+    let live = events.find_map(|event| match event {
+        StreamEvent::Ask { ask, position, .. } if ask.id == next.id => Some(position),
+        _ => None,
+    });
+    assert!(live.unwrap() > position);
+}
+
+#[test]
+fn s7_large_lists_and_logs_come_whole() {
+    let world = World::start();
+    let mut requester = world.requester();
+    for n in 0..4 {
+        raise(&mut requester, &ask(&format!("k{n}"), &"x".repeat(MIB)));
+    }
+    let open = world.person().list(false).unwrap();
+    assert_eq!(open.len(), 4);
+    assert!(open.iter().all(|ask| ask.action.input.as_ref().unwrap().get().len() > MIB));
+    assert_eq!(world.person().list(true).unwrap().len(), 4);
+    let log = world.person().log(None, None).unwrap();
+    assert_eq!(log.iter().filter(|entry| entry.what == "asked").count(), 4);
+    let mut events = world.person().events(None, None).unwrap();
+    let first = events.receive().unwrap().unwrap();
+    let StreamEvent::Snapshot { asks, position } = first.event else { panic!("no snapshot") };
+    assert_eq!((asks.len(), first.id), (4, Some(position)));
+}
+
+#[test]
+fn s7_a_config_that_never_ends_holds_nothing_up() {
+    let world = World::start();
+    std::fs::remove_file(world.config_path()).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(world.config_path()).status().unwrap();
+    assert!(made.success());
+    // Somebody writes into it and never stops.
+    let config = world.config_path();
+    let _writer = std::fs::OpenOptions::new().read(true).write(true).open(config).unwrap();
+    let raised = raise(&mut world.requester(), &ask("k1", "ls"));
+    assert!(raised.outcome.is_none());
+    let notices = world.person().health().unwrap().notices;
+    assert!(notices.iter().any(|text| text.contains("the old settings stay")), "{notices:?}");
+}
