@@ -3,4 +3,5 @@
 //!
 //! Read [`hidden`] first: asks that an agent keeps to itself, and how another module watches for them.
 
+pub mod acp;
 pub mod hidden;

@@ -114,7 +114,21 @@ impl Asker {
         self.ask_watched(raise, &mut JustWait)
     }
 
-    /// The same, waiting by `watch`. When that says stop, the connection is closed, by which the daemon knows.
+    /// Raises the ask, or comes back to it, without waiting for its outcome: one attempt. The link stays attached, and
+    /// [`Self::ask`] with the same ask waits from there on.
+    pub fn raise(&mut self, raise: &RaiseAsk) -> Result<Raised, Unavailable> {
+        let body = serde_json::to_vec(raise).map_err(CallError::Encode)?;
+        self.exchange(&body, Duration::ZERO, &mut JustWait).map_err(|fault| {
+            let (Fault::Lost(why) | Fault::NotTaken(why) | Fault::Final(why)) = fault;
+            // A connection that failed is not used again.
+            if !matches!(why, Unavailable::Refused(_)) {
+                self.connection = None;
+            }
+            why
+        })
+    }
+
+    /// The same as [`Self::ask`], waiting by `watch`. When that says stop, the connection is closed, by which the daemon knows.
     pub fn ask_watched(&mut self, raise: &RaiseAsk, watch: &mut dyn Watch) -> Result<Ask, Unavailable> {
         let body = serde_json::to_vec(raise).map_err(CallError::Encode)?;
         let give_up =

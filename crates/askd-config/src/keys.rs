@@ -87,6 +87,24 @@ pub static KEYS: &[Key] = &[
         slot: |s| Slot::Word(&mut s.hook.hold_background),
     },
     Key {
+        name: "acp.client_dismiss",
+        meaning: "What a dialog means that the client closed without an answer and without cancelling the turn: \
+                  ignore leaves the ask open while other surfaces are attached, cancel tells the agent that it was \
+                  cancelled.",
+        slot: |s| Slot::Word(&mut s.acp.client_dismiss),
+    },
+    Key {
+        name: "acp.client_grace_secs",
+        meaning: "Seconds for which asks stay open on other surfaces, and their agent runs, after the client is gone.",
+        slot: |s| Slot::Number(&mut s.acp.client_grace_secs, 0..=31_536_000),
+    },
+    Key {
+        name: "acp.subagents",
+        meaning: "How a client without subagent sessions sees asks of subagents: auto as the agent sends them, \
+                  translate asks the agent for subagent sessions and shows their asks on the parent's session.",
+        slot: |s| Slot::Word(&mut s.acp.subagents),
+    },
+    Key {
         name: "notify.bell",
         meaning: "Whether the terminal queue rings the bell when an ask arrives.",
         slot: |s| Slot::Switch(&mut s.notify.bell),
@@ -110,9 +128,6 @@ pub static KEYS: &[Key] = &[
 
 /// Keys that belong to askd and that this version does not serve. A key moves up from here when what it sets is built.
 const NOT_SERVED: &[&str] = &[
-    "acp.client_dismiss",
-    "acp.client_grace_secs",
-    "acp.subagents",
     "answer.proof",
     "telegram.token_file",
     "telegram.token_env",

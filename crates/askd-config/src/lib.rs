@@ -27,6 +27,6 @@ pub use layers::{Config, Layers, Origin};
 pub use loosen::{Effective, Loosening, effective, loosenings, warnings};
 pub use print::{default_file, schema};
 pub use settings::{
-    BackgroundDeny, Daemon, HoldBackground, Hook, Journal, JournalUrl, Notify, Permissions, Remote, Settings,
-    TimedDefault, Unreachable,
+    Acp, BackgroundDeny, ClientDismiss, Daemon, HoldBackground, Hook, Journal, JournalUrl, Notify,
+    Permissions, Remote, Settings, Subagents, TimedDefault, Unreachable,
 };

@@ -17,6 +17,8 @@ pub struct Settings {
     pub permissions: Permissions,
     /// The hook programs of agents.
     pub hook: Hook,
+    /// The proxy between an ACP client and an ACP agent.
+    pub acp: Acp,
     /// What a silence on remote surfaces means.
     pub remote: Remote,
     /// How a new ask makes itself known.
@@ -92,6 +94,43 @@ impl Default for Notify {
 pub struct Hook {
     /// Whether the hook holds the ask of a background subagent, whose dialog in the agent's terminal waits as long: auto holds it while a surface is attached or a remote is configured, never hands it back at once.
     pub hold_background: HoldBackground,
+}
+
+/// `[acp]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Acp {
+    /// What a dialog means that the client closed without an answer and without cancelling the turn: ignore leaves the ask open while other surfaces are attached, cancel tells the agent that it was cancelled.
+    pub client_dismiss: ClientDismiss,
+    /// Seconds for which asks stay open on other surfaces, and their agent runs, after the client is gone.
+    #[schemars(range(min = 0, max = 31_536_000))]
+    pub client_grace_secs: u64,
+    /// How a client without subagent sessions sees asks of subagents: auto as the agent sends them, translate asks the agent for subagent sessions and shows their asks on the parent's session.
+    pub subagents: Subagents,
+}
+
+impl Default for Acp {
+    fn default() -> Self {
+        Self { client_dismiss: ClientDismiss::Ignore, client_grace_secs: 60, subagents: Subagents::Auto }
+    }
+}
+
+/// What a dismissed dialog means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum ClientDismiss {
+    Ignore,
+    Cancel,
+}
+
+/// Subagents of an agent whose client has no subagent sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Subagents {
+    Auto,
+    Translate,
 }
 
 /// `[journal]`

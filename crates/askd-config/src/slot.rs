@@ -3,7 +3,9 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use crate::settings::{BackgroundDeny, HoldBackground, JournalUrl, TimedDefault, Unreachable};
+use crate::settings::{
+    BackgroundDeny, ClientDismiss, HoldBackground, JournalUrl, Subagents, TimedDefault, Unreachable,
+};
 
 /// A value as a layer gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,3 +174,5 @@ words!(TimedDefault: Allow = "allow", Deny = "deny");
 words!(BackgroundDeny: Continue = "continue", Stop = "stop");
 words!(Unreachable: WhenNoSurface = "when_no_surface", WhenNoneAttached = "when_none_attached");
 words!(HoldBackground: Auto = "auto", Always = "always", Never = "never");
+words!(ClientDismiss: Ignore = "ignore", Cancel = "cancel");
+words!(Subagents: Auto = "auto", Translate = "translate");

@@ -88,6 +88,8 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
+    /// Between an ACP client (an editor, acpx) and an ACP agent: every ask reaches the client and every other surface
+    Acp(AcpArgs),
     /// A scripted agent whose asks behave like real ones, to try askd without any agent
     Demo(DemoArgs),
     /// Check the hooks, the agent, the daemon and the settings, and say what to do
@@ -281,6 +283,27 @@ pub(crate) enum SetupAgent {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Put `askd acp --` in front of the agent's command in the client's configuration. Everything passes byte for byte; the
+first answer wins, in the client or elsewhere, and the other dialogs are withdrawn. Typed in the client, /permissions
+and /skip-permissions are answered by askd. Without a daemon it is a plain pipe. Settings: [acp] in config.toml.")]
+pub(crate) struct AcpArgs {
+    /// For a client without subagent sessions: auto passes asks of subagents as the agent sends them, translate turns
+    /// subagent sessions on at the agent and shows their asks on the parent's session (default: the setting acp.subagents)
+    #[arg(long, value_enum, value_name = "auto|translate")]
+    pub(crate) subagents: Option<AcpSubagents>,
+    /// The agent's command line
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "AGENT")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AcpSubagents {
+    Auto,
+    Translate,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Line mode, readable by a screen reader
     #[arg(long)]
@@ -345,7 +368,7 @@ mod tests {
     #[test]
     fn help_names_only_what_is_built() {
         let help = Cli::command().render_long_help().to_string();
-        for word in ["mcp", "acp", "spool", "web", "run-watch"] {
+        for word in ["mcp", "spool", "web", "run-watch"] {
             assert!(!help.contains(&format!("\n  {word} ")), "{word} is in the help: {help}");
         }
     }

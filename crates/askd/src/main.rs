@@ -127,6 +127,7 @@ fn run(cli: Cli) -> Done {
         Command::Status => cmd::status::line(&desk),
         Command::Setup(args) => cmd::setup::setup(&desk, &args),
         Command::Run { command } => cmd::run::run(&desk, command),
+        Command::Acp(args) => cmd::acp::acp(&desk, args),
         Command::Demo(args) => cmd::demo::demo(&desk, cli.plain, args),
         Command::Doctor => cmd::doctor::doctor(&desk),
         Command::Config { action } => cmd::config::command(&desk, action),

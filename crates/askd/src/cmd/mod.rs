@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod acp;
 pub(crate) mod answer;
 pub(crate) mod ask;
 pub(crate) mod bulk;

@@ -22,8 +22,8 @@ use crate::failure::{Done, Failure};
 use crate::out::{self, safe};
 
 /// What a shell says for a program that is not there, or is no program.
-const NOT_FOUND: u8 = 127;
-const NOT_RUN: u8 = 126;
+pub(super) const NOT_FOUND: u8 = 127;
+pub(super) const NOT_RUN: u8 = 126;
 
 pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
     let mut words = command.into_iter();

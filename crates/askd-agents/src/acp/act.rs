@@ -1,0 +1,165 @@
+//! What goes into the machine besides lines, and what comes out of it.
+
+use std::time::Duration;
+
+use askd_wire::{Decision, Instance, ObservationBatch, Outcome, RaiseAsk};
+
+use crate::hidden::HiddenReply;
+
+/// Number of an ask within one proxy.
+pub type AskNo = u64;
+
+/// How one proxy is set up.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What a dialog closed without `session/cancel` means.
+    pub dismiss: Dismiss,
+    /// How long asks stay open elsewhere after the client is gone.
+    pub grace: Duration,
+    /// Turn the `subagents` capability on towards the agent for a client that lacks it, and translate back.
+    pub translate: bool,
+    /// Random text in the ids of our own requests.
+    pub mark: String,
+    /// Name of the agent until it says one itself.
+    pub agent: String,
+    /// The agent's process.
+    pub instance: Option<Instance>,
+}
+
+/// What a dialog means that the client closed without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dismiss {
+    /// The client leaves the race while other surfaces are attached.
+    Ignore,
+    /// The agent is told so: the ask is over.
+    Cancel,
+}
+
+/// What the caller of the machine has to do, in order.
+#[derive(Debug)]
+pub enum Action {
+    /// A whole line, as it came or as we wrote it.
+    ToAgent(Vec<u8>),
+    ToClient(Vec<u8>),
+    /// Raise an ask at askd and wait for its outcome.
+    Raise {
+        ask: AskNo,
+        raise: Box<RaiseAsk>,
+    },
+    /// The client answered: try to settle the ask by it.
+    Answer {
+        ask: AskNo,
+        decision: Decision,
+        option: String,
+        client: String,
+    },
+    /// Take the ask back at askd.
+    Withdraw {
+        ask: AskNo,
+        cause: &'static str,
+    },
+    /// The outcome was written to the agent.
+    Handed {
+        ask: AskNo,
+    },
+    /// The agent did what it was told.
+    Confirmed {
+        ask: AskNo,
+    },
+    /// The client's answer went through without askd: write it down as what the agent's own prompt said.
+    Record {
+        ask: AskNo,
+        allowed: bool,
+    },
+    /// The client shows the ask, or cannot.
+    Shown {
+        ask: AskNo,
+        root: String,
+    },
+    Unable {
+        ask: AskNo,
+        root: String,
+        reason: String,
+    },
+    /// Whether surfaces other than this client are attached: [`News::Others`].
+    CountOthers {
+        ask: AskNo,
+    },
+    Observe(Box<ObservationBatch>),
+    /// The client is a surface of this root session from now on, or no longer.
+    Attach {
+        agent: String,
+        session: String,
+        client: String,
+    },
+    Detach {
+        session: String,
+    },
+    HiddenReply {
+        ask: AskNo,
+        id: String,
+        reply: HiddenReply,
+        message: Option<String>,
+    },
+    /// A `/permissions` line that the person typed in the client: [`News::Slash`].
+    Slash {
+        ticket: u64,
+        text: String,
+        agent: String,
+        session: String,
+    },
+    /// Close the agent's standard input: the proxy ends with the agent.
+    CloseAgent,
+    /// One line for standard error.
+    Log(String),
+}
+
+/// What askd said.
+#[derive(Debug)]
+pub enum News {
+    /// The ask is in the journal. `timed`: what happens without an answer, e.g. `denied at 14:05 if nobody answers`.
+    Raised {
+        ask: AskNo,
+        timed: Option<String>,
+    },
+    /// It is settled.
+    Outcome {
+        ask: AskNo,
+        outcome: Box<Outcome>,
+    },
+    /// What became of [`Action::Answer`].
+    Answered {
+        ask: AskNo,
+        how: Answered,
+    },
+    /// askd cannot be asked, now or at all.
+    Unavailable {
+        ask: AskNo,
+        why: String,
+    },
+    Others {
+        ask: AskNo,
+        attached: bool,
+    },
+    HiddenReplied {
+        ask: AskNo,
+        delivered: bool,
+    },
+    Slash {
+        ticket: u64,
+        text: String,
+    },
+}
+
+/// What became of a client's answer.
+#[derive(Debug)]
+pub enum Answered {
+    /// It settled the ask.
+    Won,
+    /// Something else did before.
+    Lost(Box<Outcome>),
+    /// This client may not answer.
+    NotPermitted(String),
+    /// The daemon did not take it, or could not be reached.
+    Unreachable,
+}

@@ -1,0 +1,205 @@
+//! A permission request as it is on the wire.
+
+use askd_wire::{Choice, ChoiceKind, Decision};
+use serde::Deserialize;
+
+use super::raw::Object;
+
+/// One option of a request, word for word.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Choosable {
+    pub(crate) option_id: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    /// An open set: newer agents may have kinds that nobody here knows.
+    #[serde(default)]
+    pub(crate) kind: String,
+}
+
+impl Choosable {
+    fn known_kind(&self) -> Option<ChoiceKind> {
+        Some(match self.kind.as_str() {
+            "allow_once" => ChoiceKind::AllowOnce,
+            "allow_always" => ChoiceKind::AllowAlways,
+            "reject_once" => ChoiceKind::RejectOnce,
+            "reject_always" => ChoiceKind::RejectAlways,
+            _ => return None,
+        })
+    }
+
+    /// What choosing it decides; none for a kind that is not known.
+    pub(crate) fn decision(&self) -> Option<Decision> {
+        Some(match self.known_kind()? {
+            ChoiceKind::AllowOnce | ChoiceKind::AllowAlways => Decision::Allow,
+            ChoiceKind::RejectOnce | ChoiceKind::RejectAlways => Decision::Deny,
+        })
+    }
+}
+
+/// The options as askd offers them: those of known kinds, each id once.
+pub(crate) fn choices(options: &[Choosable]) -> Vec<Choice> {
+    let mut choices: Vec<Choice> = Vec::with_capacity(options.len());
+    for option in options {
+        let Some(kind) = option.known_kind() else { continue };
+        if option.option_id.is_empty() || choices.iter().any(|c| c.id == option.option_id) {
+            continue;
+        }
+        let label = if option.name.is_empty() { option.option_id.clone() } else { option.name.clone() };
+        choices.push(Choice { id: option.option_id.clone(), label, kind, grants: None, payload: None });
+    }
+    choices
+}
+
+/// The option that a plain yes or no chooses: the first `allow_once`; the first `reject_once`, else `reject_always`.
+pub(crate) fn plain(options: &[Choosable], decision: Decision) -> Option<&Choosable> {
+    let first = |kind: &str| options.iter().find(|o| o.kind == kind);
+    match decision {
+        Decision::Allow => first("allow_once"),
+        Decision::Deny => first("reject_once").or_else(|| first("reject_always")),
+    }
+}
+
+/// What is read of `session/request_permission`. Everything else stays in the line.
+#[derive(Debug, Clone)]
+pub(crate) struct Permission {
+    pub(crate) session: String,
+    pub(crate) call: Call,
+    pub(crate) options: Vec<Choosable>,
+    pub(crate) fx: Option<FxMark>,
+    /// `_meta.claudeCode.parentToolUseId` of the tool call.
+    pub(crate) claude_parent: Option<String>,
+}
+
+/// The mark of a child's ask on its parent's session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FxMark {
+    pub(crate) session: String,
+    pub(crate) work: String,
+    pub(crate) call: String,
+}
+
+/// What a tool call says of itself; absent fields were not told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) title: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) status: Option<String>,
+    /// JSON text.
+    pub(crate) input: Option<String>,
+    pub(crate) content: Option<String>,
+    pub(crate) locations: Option<String>,
+}
+
+impl Permission {
+    /// `None`: not a request that a client could show; it passes as it is.
+    pub(crate) fn parse(params: &str) -> Option<Self> {
+        let params = Object::parse(params)?;
+        let tool_call = Object::parse(params.get("toolCall")?)?;
+        let options = serde_json::from_str(params.get("options")?).ok()?;
+        let fx = [params.object("_meta"), tool_call.object("_meta")].iter().find_map(|meta| {
+            let fx = meta.object("fx").get("subagent").map(str::to_owned)?;
+            let mark = Object::parse(&fx)?;
+            let text = |name| mark.text(name).unwrap_or_default();
+            Some(FxMark { session: text("sessionId"), work: text("workId"), call: text("toolCallId") })
+        });
+        let claude = tool_call.object("_meta").object("claudeCode").text("parentToolUseId");
+        Some(Self {
+            session: params.text("sessionId")?,
+            call: Call::read(&tool_call)?,
+            options,
+            fx,
+            claude_parent: claude.filter(|id| !id.is_empty()),
+        })
+    }
+}
+
+impl Call {
+    /// `None`: it has no id.
+    pub(crate) fn read(from: &Object<'_>) -> Option<Self> {
+        let json = |name| from.get(name).filter(|text| *text != "null").map(str::to_owned);
+        Some(Self {
+            id: from.text("toolCallId")?,
+            title: from.text("title"),
+            name: from.text("name").or_else(|| from.object("_meta").object("claudeCode").text("toolName")),
+            kind: from.text("kind"),
+            status: from.text("status"),
+            input: json("rawInput").filter(|text| text != "{}"),
+            content: json("content").filter(|text| text != "[]"),
+            locations: json("locations").filter(|text| text != "[]"),
+        })
+    }
+
+    /// Takes over what the newer one tells.
+    pub(crate) fn update(&mut self, newer: Self) {
+        let take = |old: &mut Option<String>, new: Option<String>| {
+            if new.is_some() {
+                *old = new;
+            }
+        };
+        take(&mut self.title, newer.title);
+        take(&mut self.name, newer.name);
+        take(&mut self.kind, newer.kind);
+        take(&mut self.status, newer.status);
+        take(&mut self.input, newer.input);
+        take(&mut self.content, newer.content);
+        take(&mut self.locations, newer.locations);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.status.as_deref(), Some("completed" | "failed"))
+    }
+
+    /// A field of the input that is a string.
+    pub(crate) fn input_text(&self, name: &str) -> Option<String> {
+        Object::parse(self.input.as_deref()?)?.text(name)
+    }
+
+    /// The input as askd gets it: the raw input, else what was shown in its place.
+    pub(crate) fn action_input(&self) -> Option<String> {
+        if self.input.is_some() {
+            return self.input.clone();
+        }
+        let mut shown = Object::default();
+        if let Some(title) = &self.title {
+            shown.set_text("title", title);
+        }
+        for (name, text) in [("content", &self.content), ("locations", &self.locations)] {
+            if let Some(text) = text {
+                shown.set(name, text.clone());
+            }
+        }
+        Some(shown.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a4_options_are_mirrored_and_a_plain_answer_is_by_kind() {
+        let options: Vec<Choosable> = serde_json::from_str(
+            r#"[{"optionId":"ever","name":"Always","kind":"allow_always"},
+                {"optionId":"a","name":"Yes","kind":"allow_once"},{"optionId":"b","name":"Yes, and switch","kind":"allow_once"},
+                {"optionId":"new","name":"?","kind":"allow_until_noon"},{"optionId":"no","name":"No","kind":"reject_once"}]"#,
+        )
+        .unwrap();
+        let ids: Vec<String> = choices(&options).into_iter().map(|c| c.id).collect();
+        assert_eq!(ids, ["ever", "a", "b", "no"]);
+        assert_eq!(plain(&options, Decision::Allow).unwrap().option_id, "a");
+        assert_eq!(plain(&options, Decision::Deny).unwrap().option_id, "no");
+        assert_eq!(plain(&options[..1], Decision::Allow), None, "never an always that nobody chose");
+    }
+
+    #[test]
+    fn a_request_without_input_is_told_by_what_it_shows() {
+        let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c","title":"write x","content":[{"type":"diff"}]},"options":[]}"#;
+        let permission = Permission::parse(params).unwrap();
+        let input = permission.call.action_input().unwrap();
+        assert_eq!(input, r#"{"title":"write x","content":[{"type":"diff"}]}"#);
+        assert!(Permission::parse(r#"{"sessionId":"s","toolCall":{},"options":[]}"#).is_none());
+    }
+}

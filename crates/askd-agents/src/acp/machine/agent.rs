@@ -1,0 +1,154 @@
+//! Lines of the agent.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::super::ask::Call;
+use super::super::message::{self, Id, Message};
+use super::super::raw::Object;
+use super::session::Child;
+use super::settle::Fate;
+use super::{Dialect, Machine, Pending, agent_name};
+
+/// What is looked at of every `session/update`, in one pass.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head<'a> {
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    #[serde(borrow)]
+    update: Tag<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tag<'a> {
+    #[serde(borrow)]
+    session_update: Cow<'a, str>,
+}
+
+impl Machine {
+    pub(super) fn from_agent(&mut self, line: Vec<u8>) {
+        match message::look(&line) {
+            Message::Request { id, method, params } => {
+                if method == "session/request_permission" {
+                    let params = params.to_owned();
+                    return self.asked(id, &params, line);
+                }
+            }
+            Message::Notification { method, params } => match &*method {
+                "session/update" => {
+                    if let Some(instead) = self.updated(params) {
+                        return if let Some(changed) = instead {
+                            self.to_client(changed)
+                        };
+                    }
+                }
+                "$/cancel_request" => {
+                    let id = Object::parse(params).and_then(|p| Id::parse(p.get("requestId")?));
+                    if let Some(no) = id.and_then(|id| self.by_agent_id.get(&id.key()).copied()) {
+                        // The line itself tells the client.
+                        if let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) {
+                            slot.dialog_gone();
+                            self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: false });
+                        }
+                    }
+                }
+                _ => {}
+            },
+            Message::Response { id, result } => {
+                if let Some(pending) = self.pending.remove(&id.key()) {
+                    let result = result.map(str::to_owned);
+                    return self.answered_client(pending, &id, result.as_deref(), line);
+                }
+            }
+            Message::Other => {}
+        }
+        self.to_client(line);
+    }
+
+    /// The agent's answer to a request that we remember. The line goes on before what we add to it.
+    fn answered_client(&mut self, pending: Pending, id: &Id, result: Option<&str>, line: Vec<u8>) {
+        match pending {
+            Pending::Initialize => {
+                let info = result.and_then(Object::parse).map(|r| r.object("agentInfo").text("name"));
+                if let Some(name) = info.flatten().filter(|name| !name.is_empty()) {
+                    self.agent = agent_name(&name);
+                    self.dialect = Dialect::of(&name);
+                }
+                self.to_client(line);
+            }
+            Pending::New { cwd } => {
+                self.to_client(line);
+                if let Some(session) = result.and_then(Object::parse).and_then(|r| r.text("sessionId")) {
+                    self.root_session(&session, cwd);
+                }
+            }
+            Pending::Old { session, cwd } => {
+                self.to_client(line);
+                if result.is_some() {
+                    self.root_session(&session, cwd);
+                }
+            }
+            Pending::Prompt { session } => {
+                self.turn_over(&session, id);
+                self.to_client(line);
+            }
+        }
+    }
+
+    fn turn_over(&mut self, session: &str, id: &Id) {
+        let key = id.key();
+        if self.sessions.get(session).is_none_or(|s| s.prompt.as_ref() != Some(&key)) {
+            return;
+        }
+        for name in self.within(session) {
+            if let Some(known) = self.sessions.get_mut(&name) {
+                known.cancelling = false;
+            }
+        }
+        if let Some(known) = self.sessions.get_mut(session) {
+            known.prompt = None;
+        }
+        // Children of other agents outlive the turn.
+        if self.dialect == Dialect::OpenCode {
+            self.end_asks(session, "cancelled");
+        }
+    }
+
+    /// Learns from an update. `Some(None)`: it does not go on; `Some(Some(line))`: this line goes on in its place.
+    #[expect(clippy::option_option, reason = "three ways to go on")]
+    fn updated(&mut self, params: &str) -> Option<Option<Vec<u8>>> {
+        let head: Head<'_> = serde_json::from_str(params).ok()?;
+        let session = head.session_id.into_owned();
+        let swallow = self.translates() && self.is_child(&session);
+        match &*head.update.session_update {
+            "tool_call" | "tool_call_update" => {
+                let params = Object::parse(params)?;
+                if let Some(call) = Call::read(&params.object("update")) {
+                    self.call_told(&session, call);
+                }
+            }
+            "subagent_update" | "subagent_spawned" | "subagent_state_update" => {
+                let params = Object::parse(params)?;
+                if let Some(child) = Child::read(&params.object("update")) {
+                    self.child_told(&session, child);
+                }
+                return self.translates().then_some(None);
+            }
+            "session_message" | "session_message_chunk" if self.translates() => return Some(None),
+            "available_commands_update" if !swallow && !self.is_child(&session) => {
+                self.sessions.entry(session).or_default().has_commands = true;
+                return super::commands::with_ours(params).map(Some);
+            }
+            _ => {}
+        }
+        swallow.then_some(None)
+    }
+
+    /// Children are shown to a client that does not know of child sessions.
+    pub(super) fn translates(&self) -> bool {
+        self.settings.translate && !self.client.subagents
+    }
+}

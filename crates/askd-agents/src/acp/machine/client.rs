@@ -1,0 +1,244 @@
+//! Lines of the client.
+
+use askd_wire::Observation;
+
+use super::super::act::{Action, Dismiss};
+use super::super::message::{self, Id, Message};
+use super::super::raw::Object;
+use super::settle::Fate;
+use super::slot::{Askd, ClientAnswer, Dialog, State};
+use super::{Machine, Pending};
+
+impl Machine {
+    pub(super) fn from_client(&mut self, line: Vec<u8>) {
+        match message::look(&line) {
+            Message::Request { id, method, params } => match &*method {
+                "initialize" => {
+                    self.client_told(params);
+                    self.pending.insert(id.key(), Pending::Initialize);
+                    if let Some(changed) = self.with_subagents(&id, params) {
+                        return self.to_agent(changed);
+                    }
+                }
+                "session/new" | "session/fork" => {
+                    let cwd = Object::parse(params).and_then(|p| p.text("cwd"));
+                    self.pending.insert(id.key(), Pending::New { cwd });
+                }
+                "session/load" | "session/resume" => {
+                    let Some(params) = Object::parse(params) else { return self.to_agent(line) };
+                    if let Some(session) = params.text("sessionId") {
+                        // Whatever was open belongs to the life before.
+                        self.end_asks(&session, "superseded");
+                        let cwd = params.text("cwd");
+                        self.pending.insert(id.key(), Pending::Old { session, cwd });
+                    }
+                }
+                "session/prompt" => {
+                    let Some(params) = Object::parse(params) else { return self.to_agent(line) };
+                    if let Some(session) = params.text("sessionId") {
+                        if let Some(text) = super::commands::typed(&params) {
+                            return self.command(id, session, text);
+                        }
+                        self.prompted(&session, &id);
+                        self.pending.insert(id.key(), Pending::Prompt { session });
+                    }
+                }
+                "session/close" | "session/delete" => {
+                    if let Some(session) = session_of(params) {
+                        self.to_agent(line);
+                        return self.closed(&session);
+                    }
+                }
+                "session/cancel" => {
+                    if let Some(session) = session_of(params) {
+                        return self.cancelled(&session, line);
+                    }
+                }
+                _ => {}
+            },
+            Message::Notification { method, params } => match &*method {
+                "session/cancel" => {
+                    if let Some(session) = session_of(params) {
+                        return self.cancelled(&session, line);
+                    }
+                }
+                "$/cancel_request" => {
+                    let id = Object::parse(params).and_then(|p| Id::parse(p.get("requestId")?));
+                    let Some(id) = id else { return self.to_agent(line) };
+                    if self.tickets.values().any(|ticket| ticket.id == id) {
+                        return;
+                    }
+                    let key = id.key();
+                    let running = self.sessions.iter().find(|(_, s)| s.prompt.as_ref() == Some(&key));
+                    if let Some(session) = running.map(|(name, _)| name.clone()) {
+                        return self.cancelled(&session, line);
+                    }
+                }
+                _ => {}
+            },
+            Message::Response { id, result } => {
+                let key = id.key();
+                let own = self.by_own_id.get(&key).copied();
+                if let Some(no) = own.or_else(|| self.by_agent_id.get(&key).copied()) {
+                    let result = result.map(str::to_owned);
+                    return self.dialog_answered(no, result.as_deref(), line);
+                }
+                if is_ours(&id, &self.settings.mark) {
+                    return;
+                }
+            }
+            Message::Other => {}
+        }
+        self.to_agent(line);
+    }
+
+    fn client_told(&mut self, params: &str) {
+        let Some(params) = Object::parse(params) else { return };
+        let info = params.object("clientInfo");
+        if let Some(name) = info.text("title").or_else(|| info.text("name")).filter(|name| !name.is_empty()) {
+            self.client.name = name.chars().filter(|c| !c.is_control()).take(100).collect();
+        }
+        let told = params.object("clientCapabilities").get("subagents").map(str::to_owned);
+        self.client.subagents = told.is_some_and(|value| value != "null" && value != "false");
+    }
+
+    /// `initialize` with the `subagents` capability, where we turn it on.
+    fn with_subagents(&self, id: &Id, params: &str) -> Option<Vec<u8>> {
+        if !self.settings.translate || self.client.subagents {
+            return None;
+        }
+        let mut params = Object::parse(params)?;
+        let mut capabilities = params.object("clientCapabilities");
+        capabilities.set("subagents", "{}".to_owned());
+        let capabilities = capabilities.to_string();
+        params.set("clientCapabilities", capabilities);
+        Some(message::request(id.text(), "initialize", &params.to_string()))
+    }
+
+    fn prompted(&mut self, session: &str, id: &Id) {
+        let within = self.within(session);
+        for name in within {
+            if let Some(known) = self.sessions.get_mut(&name) {
+                known.cancelling = false;
+            }
+        }
+        let known = self.sessions.entry(session.to_owned()).or_default();
+        known.cancelling = false;
+        known.prompt = Some(id.key());
+        known.turn += 1;
+    }
+
+    /// `session/cancel`. The gate is set before the line goes on; nothing allows anything of this turn afterwards.
+    pub(super) fn cancelled(&mut self, session: &str, line: Vec<u8>) {
+        let runs = self.sessions.get(session).is_some_and(|s| s.prompt.is_some());
+        let below = self.within(session);
+        for name in &below {
+            if let Some(known) = self.sessions.get_mut(name) {
+                known.cancelling = runs;
+            }
+        }
+        self.to_agent(line);
+        if self.translates() {
+            // The client does not know these children; the agent expects it to cancel them.
+            for child in below.iter().filter(|child| *child != session) {
+                if self.sessions.get(child).is_some_and(|s| s.can_cancel) {
+                    let mut params = Object::default();
+                    params.set_text("sessionId", child);
+                    self.to_agent(message::notification("session/cancel", &params.to_string()));
+                }
+            }
+        }
+        self.end_asks(session, "cancelled");
+        self.observe(session, vec![Observation::TurnCancelled { subagent: None }]);
+    }
+
+    /// Every open ask of a session and its descendants is over; nobody decided.
+    pub(super) fn end_asks(&mut self, session: &str, cause: &'static str) {
+        for no in self.open_within(session) {
+            self.settle(no, Fate::Ended { cause, tell_agent: true });
+        }
+    }
+
+    fn closed(&mut self, session: &str) {
+        self.end_asks(session, "session_ended");
+        self.observe(session, vec![Observation::SessionEnded {}]);
+        for name in self.within(session) {
+            self.detach(&name);
+            self.sessions.remove(&name);
+        }
+    }
+
+    /// The client answered a request for permission, in whatever way.
+    fn dialog_answered(&mut self, no: u64, result: Option<&str>, line: Vec<u8>) {
+        let now = self.now;
+        let dismiss = self.settings.dismiss;
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        if slot.dialog != Dialog::Open || !matches!(slot.state, State::Open) {
+            slot.dialog = Dialog::Closed;
+            let text = format!("{}: a late answer of the client is dropped", self.named(no));
+            return self.log(text);
+        }
+        slot.dialog = Dialog::Closed;
+        match Reply::read(result) {
+            Reply::Selected(option) if slot.options.iter().any(|o| o.option_id == option) => {
+                let decision = slot.options.iter().find(|o| o.option_id == option).and_then(|o| o.decision());
+                let answer = ClientAnswer { line, option, decision };
+                slot.state = State::Deciding { answer, since: now, sent: false };
+                match (slot.askd, decision) {
+                    (Askd::Raising, Some(_)) => {}
+                    (Askd::Raised, Some(_)) => self.send_answer(no),
+                    // Nothing that askd has a word for, or nobody to tell.
+                    (Askd::Off, _) | (_, None) => self.settle_by_client(no, super::settle::Proof::None),
+                }
+            }
+            Reply::Dismissed => {
+                slot.left = Some(line);
+                match (dismiss, slot.askd) {
+                    (Dismiss::Cancel, _) | (_, Askd::Off) => self.settle_as_left(no),
+                    (Dismiss::Ignore, Askd::Raised) => self.out.push(Action::CountOthers { ask: no }),
+                    // Asked when it is known.
+                    (Dismiss::Ignore, Askd::Raising) => {}
+                }
+            }
+            Reply::Selected(_) | Reply::Wrong => {
+                slot.left = Some(line);
+                slot.failed = true;
+                match slot.askd {
+                    Askd::Off => self.settle_as_left(no),
+                    Askd::Raised => self.unable(no),
+                    Askd::Raising => {}
+                }
+            }
+        }
+    }
+}
+
+/// What a client's response means.
+enum Reply {
+    Selected(String),
+    /// The dialog was closed without an answer.
+    Dismissed,
+    /// An error, or nothing that is a response to this request.
+    Wrong,
+}
+
+impl Reply {
+    fn read(result: Option<&str>) -> Self {
+        let Some(result) = result.and_then(Object::parse) else { return Self::Wrong };
+        let outcome = result.object("outcome");
+        match outcome.text("outcome").as_deref() {
+            Some("selected") => outcome.text("optionId").map_or(Self::Wrong, Self::Selected),
+            Some("cancelled") => Self::Dismissed,
+            _ => Self::Wrong,
+        }
+    }
+}
+
+fn session_of(params: &str) -> Option<String> {
+    Object::parse(params)?.text("sessionId")
+}
+
+/// An id that only we give.
+fn is_ours(id: &Id, mark: &str) -> bool {
+    id.text().contains(&format!("\"askd-{mark}-"))
+}

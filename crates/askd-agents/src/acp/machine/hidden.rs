@@ -1,0 +1,301 @@
+//! Asks that the agent keeps to itself, shown in the client in its own words.
+
+use askd_wire::Decision;
+
+use super::super::ask::{Call, Choosable, FxMark};
+use super::super::message;
+use super::super::raw::{Object, quote};
+use super::Machine;
+use super::permission::{ChildAsk, Question, fx_meta};
+use super::settle::Fate;
+use super::slot::{Askd, Dialog, Done, Origin, Show, Slot, State};
+use crate::hidden::{HiddenAsk, HiddenEnd, HiddenEvent};
+
+/// The options of opencode's own asks over ACP.
+fn options() -> Vec<Choosable> {
+    [
+        ("once", "allow_once", "Allow once"),
+        ("always", "allow_always", "Always allow"),
+        ("reject", "reject_once", "Reject"),
+    ]
+    .into_iter()
+    .map(|(id, kind, name)| Choosable {
+        option_id: id.to_owned(),
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+    })
+    .collect()
+}
+
+/// The dialog of a child's ask, made when its timed answer is known.
+#[derive(Debug)]
+struct Dialogue {
+    id: String,
+    session: String,
+    call: Call,
+    /// Set for a client without child sessions.
+    mark: Option<(FxMark, String)>,
+    options: String,
+}
+
+impl Show for Dialogue {
+    fn lines(&self, timed: Option<&str>) -> Vec<Vec<u8>> {
+        let mut title = self.call.title.clone().unwrap_or_default();
+        if let Some((_, name)) = &self.mark {
+            title = format!("[{name}] {title}");
+        }
+        if let Some(timed) = timed {
+            title = format!("{title} ({timed})");
+        }
+        let mut call = Object::default();
+        call.set_text("toolCallId", &self.call.id);
+        call.set_text("title", &title);
+        if let Some(kind) = &self.call.kind {
+            call.set_text("kind", kind);
+        }
+        call.set_text("status", "pending");
+        if let Some(input) = &self.call.input {
+            call.set("rawInput", input.clone());
+        }
+        let mut params = Object::default();
+        params.set_text("sessionId", &self.session);
+        params.set("toolCall", call.to_string());
+        params.set("options", self.options.clone());
+        if let Some((mark, _)) = &self.mark {
+            params.set("_meta", fx_meta(Object::default(), mark));
+        }
+        // The call is announced before it is asked about.
+        let mut update = Object::default();
+        update.set_text("sessionUpdate", "tool_call");
+        let mut announced = call.to_string();
+        announced.replace_range(..1, &format!("{},", update.to_string().trim_end_matches('}')));
+        let announcement = format!("{{\"sessionId\":{},\"update\":{announced}}}", quote(&self.session));
+        vec![
+            message::notification("session/update", &announcement),
+            message::request(&self.id, "session/request_permission", &params.to_string()),
+        ]
+    }
+}
+
+impl Machine {
+    /// News of an agent's hidden asks.
+    pub fn hidden(&mut self, event: HiddenEvent, now: std::time::Duration) {
+        self.now = now;
+        match event {
+            HiddenEvent::Asked(ask) => self.hidden_asked(*ask),
+            HiddenEvent::Gone { id, how } => self.hidden_gone(&id, how),
+            HiddenEvent::ChildEnded { session } => {
+                if self.is_child(&session) {
+                    self.child_ended(&session);
+                }
+            }
+        }
+        self.consider_closing();
+    }
+
+    fn hidden_asked(&mut self, ask: HiddenAsk) {
+        if self.by_hidden.contains_key(&ask.id) || self.linked.contains_key(&ask.id) {
+            return;
+        }
+        let call_id = ask.call.clone().unwrap_or_else(|| ask.id.clone());
+        let is_root = self.sessions.get(&ask.session).is_some_and(|s| s.attached);
+        let forwarded = self
+            .asks
+            .values()
+            .any(|s| matches!(s.origin, Origin::Request(_)) && s.session == ask.session && s.call == call_id);
+        if is_root || forwarded {
+            // The agent forwards it; its server tells when it is settled some other way.
+            self.linked.insert(ask.id, (ask.session, call_id));
+            return;
+        }
+        let (title, kind, parent, work) = match &ask.subagent {
+            Some(child) => {
+                (child.title.clone(), child.agent_type.clone(), child.parent.clone(), child.work.clone())
+            }
+            None => ("subagent".to_owned(), None, ask.root.clone(), None),
+        };
+        if parent != ask.session && !self.descends(&parent, &ask.session) {
+            let known = self.sessions.entry(ask.session.clone()).or_default();
+            known.parent = Some(parent.clone());
+            known.title = Some(title.clone());
+            known.kind.clone_from(&kind);
+        }
+        if parent != ask.root && !self.sessions.contains_key(&parent) {
+            self.sessions.entry(parent).or_default().parent = Some(ask.root.clone());
+        }
+        let work = work.unwrap_or_else(|| ask.session.clone());
+        let call = Call {
+            id: call_id.clone(),
+            title: Some(ask.title.clone()),
+            name: Some(ask.tool.clone()),
+            kind: Some(ask.kind.clone()),
+            input: Some(ask.input.to_string()),
+            ..Call::default()
+        };
+        let child = ChildAsk {
+            name: Some(title.clone()),
+            kind,
+            work: work.clone(),
+            depth: Some(self.depth(&ask.session)),
+            background: false,
+        };
+        let root = self.root_of(&ask.session);
+        let (shown_on, shown_call, mark) = if self.client.subagents {
+            (ask.session.clone(), call_id.clone(), None)
+        } else {
+            let mark = FxMark { session: ask.session.clone(), work: work.clone(), call: call_id.clone() };
+            (root.clone(), format!("{}/{call_id}", ask.session), Some((mark, title)))
+        };
+        let id_at_client = self.own_id();
+        let no = self.number();
+        let options = options();
+        let shown = Dialogue {
+            id: id_at_client.text().to_owned(),
+            session: shown_on.clone(),
+            call: Call { id: shown_call.clone(), ..call.clone() },
+            mark,
+            options: options_json(&options),
+        };
+        let known_to_client = !self.client.gone && self.sessions.get(&root).is_some_and(|s| s.attached);
+        self.by_own_id.insert(id_at_client.key(), no);
+        self.by_hidden.insert(ask.id.clone(), no);
+        let slot = Slot {
+            origin: Origin::Hidden { id: ask.id, id_at_client },
+            session: ask.session.clone(),
+            root,
+            shown_on,
+            shown_call,
+            call: call_id.clone(),
+            work: Some(work),
+            title: ask.title,
+            options,
+            dialog: if known_to_client { Dialog::Waiting } else { Dialog::Closed },
+            askd: Askd::Raising,
+            state: State::Open,
+            left: None,
+            failed: false,
+            tell_shown: known_to_client,
+            show: Some(Box::new(shown)),
+        };
+        let question = Question {
+            no,
+            session: &ask.session,
+            call: &call,
+            call_id: &call_id,
+            child: Some(&child),
+            cwd: ask.cwd,
+            slot: &slot,
+        };
+        let raise = self.question(&question);
+        let cancelling = self.sessions.get(&slot.root).is_some_and(|s| s.cancelling);
+        self.asks.insert(no, slot);
+        if cancelling {
+            // Its turn is over: nobody is asked, and nothing may be allowed.
+            return self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: true });
+        }
+        self.out.push(super::super::act::Action::Raise { ask: no, raise: Box::new(raise) });
+    }
+
+    fn hidden_gone(&mut self, id: &str, how: HiddenEnd) {
+        let allowed = match how {
+            HiddenEnd::Allowed => Some(true),
+            HiddenEnd::Rejected => Some(false),
+            HiddenEnd::Vanished => None,
+        };
+        if let Some((session, call)) = self.linked.remove(id) {
+            let of_call = |s: &Slot| s.session == session && s.call == call;
+            if let Some(no) = self.asks.iter().find(|(_, s)| of_call(s) && !s.is_done()).map(|(no, _)| *no) {
+                self.settle(no, Fate::Seen { allowed });
+            }
+            return;
+        }
+        let Some(no) = self.by_hidden.get(id).copied() else { return };
+        let Some(slot) = self.asks.get(&no) else { return };
+        match slot.state {
+            State::Done(Done::Answered { decision: Some(decision), .. }) => {
+                if allowed == Some(decision == Decision::Allow) {
+                    self.out.push(super::super::act::Action::Confirmed { ask: no });
+                }
+            }
+            State::Done(_) => {}
+            State::Open | State::Deciding { .. } => self.settle(no, Fate::Seen { allowed }),
+        }
+    }
+
+    /// Tells a client with child sessions of the child before anything carries its id.
+    pub(super) fn announce_child(&mut self, no: u64) {
+        let Some(slot) = self.asks.get(&no) else { return };
+        if !self.client.subagents || slot.shown_on == slot.root {
+            return;
+        }
+        let (child, root) = (slot.session.clone(), slot.root.clone());
+        let mut chain = vec![child.clone()];
+        while let Some(parent) =
+            self.sessions.get(chain.last().unwrap_or(&root)).and_then(|s| s.parent.clone())
+        {
+            if parent == root || chain.len() > 64 {
+                break;
+            }
+            chain.push(parent);
+        }
+        let mut outer = root;
+        for session in chain.into_iter().rev() {
+            let state = if session == child { "requires_action" } else { "running" };
+            self.tell_child(&outer, &session, state, true);
+            outer = session;
+        }
+    }
+
+    /// `subagent_update` in its final shape.
+    fn tell_child(&mut self, outer: &str, session: &str, state: &str, first_only_whole: bool) {
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        let is_new = !std::mem::replace(&mut known.announced, true);
+        let mut update = Object::default();
+        update.set_text("sessionUpdate", "subagent_update");
+        update.set_text("sessionId", session);
+        if is_new && first_only_whole {
+            update.set_text("title", known.title.as_deref().unwrap_or("subagent"));
+            if let Some(kind) = &known.kind {
+                update.set_text("description", kind);
+            }
+        }
+        update.set("state", format!("{{\"state\":{}}}", quote(state)));
+        let line = self.update(outer, &update.to_string());
+        self.to_client(line);
+    }
+
+    /// The card of an ask that we showed does not stay pending.
+    pub(super) fn close_card(&mut self, no: u64, done: Done) {
+        let Some(slot) = self.asks.get(&no) else { return };
+        if self.client.gone {
+            return;
+        }
+        let allowed = matches!(done, Done::Answered { decision: Some(Decision::Allow), .. });
+        let (on, session) = (slot.shown_on.clone(), slot.session.clone());
+        let mut update = Object::default();
+        update.set_text("sessionUpdate", "tool_call_update");
+        update.set_text("toolCallId", &slot.shown_call);
+        update.set_text("status", if allowed { "completed" } else { "failed" });
+        let line = self.update(&on, &update.to_string());
+        self.to_client(line);
+        if self.client.subagents
+            && let Some(parent) = self.sessions.get(&session).and_then(|s| s.parent.clone())
+        {
+            self.tell_child(&parent, &session, "running", false);
+        }
+    }
+}
+
+fn options_json(options: &[Choosable]) -> String {
+    let each: Vec<String> = options
+        .iter()
+        .map(|o| {
+            let mut option = Object::default();
+            option.set_text("optionId", &o.option_id);
+            option.set_text("name", &o.name);
+            option.set_text("kind", &o.kind);
+            option.to_string()
+        })
+        .collect();
+    format!("[{}]", each.join(","))
+}

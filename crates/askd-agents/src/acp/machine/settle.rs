@@ -1,0 +1,396 @@
+//! The one way out of an ask, and what askd says on the way there.
+
+use askd_wire::{Decision, Observation, Outcome, Verdict};
+
+use super::super::act::{Action, Answered, AskNo, News};
+use super::super::ask::plain;
+use super::super::message;
+use super::super::raw::Object;
+use super::Machine;
+use super::slot::{Askd, ClientAnswer, Dialog, Done, Origin, State};
+use crate::hidden::HiddenReply;
+
+/// Result of a request whose turn is over.
+pub(super) const CANCELLED: &str = r#"{"outcome":{"outcome":"cancelled"}}"#;
+
+/// How an ask ends.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// Nobody decided. `tell_agent`: it still waits for a response.
+    Ended { cause: &'static str, tell_agent: bool },
+    /// The client left, and nobody else can answer: what it said goes on.
+    Left,
+    /// The client's answer.
+    Client { answer: ClientAnswer, proof: Proof },
+    /// Another source's.
+    Outcome(Box<Outcome>),
+    /// The agent went on by itself. `None`: nobody knows which way.
+    Seen { allowed: Option<bool> },
+}
+
+/// What askd knows of a client's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// It is in the journal.
+    Journal,
+    /// askd was told and did not reply in time.
+    Waiting,
+    /// Nothing.
+    None,
+}
+
+/// What the agent gets.
+enum Word {
+    Line(Vec<u8>),
+    Hidden(HiddenReply, Option<String>),
+    Nothing,
+}
+
+impl Machine {
+    pub(super) fn settle(&mut self, no: AskNo, fate: Fate) {
+        let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
+        let dialog = std::mem::replace(&mut slot.dialog, Dialog::Closed);
+        slot.show = None;
+        let left = slot.left.take();
+        let hidden = matches!(slot.origin, Origin::Hidden { .. });
+        let mut stop = false;
+        let (word, done, tell) = match fate {
+            Fate::Ended { cause, tell_agent } => {
+                let word = match (&slot.origin, tell_agent) {
+                    (_, false) => Word::Nothing,
+                    (Origin::Request(id), true) => Word::Line(message::response(id, CANCELLED)),
+                    (Origin::Hidden { .. }, true) => Word::Hidden(HiddenReply::Reject, None),
+                };
+                (word, Done::Ended, Some(Action::Withdraw { ask: no, cause }))
+            }
+            Fate::Left => {
+                let word = match (&slot.origin, left) {
+                    (Origin::Hidden { .. }, _) => Word::Hidden(HiddenReply::Reject, None),
+                    (Origin::Request(_), Some(line)) => Word::Line(line),
+                    (Origin::Request(id), None) => Word::Line(message::response(id, CANCELLED)),
+                };
+                (word, Done::Ended, Some(Action::Withdraw { ask: no, cause: "cancelled" }))
+            }
+            Fate::Client { answer, proof } => {
+                let decision = answer.decision;
+                let word = match &slot.origin {
+                    Origin::Request(_) => Word::Line(answer.line),
+                    Origin::Hidden { .. } => Word::Hidden(reply_of(slot, &answer.option), None),
+                };
+                let tell = match (proof, decision) {
+                    (Proof::Waiting, _) => None,
+                    (Proof::Journal, _) => (!hidden).then_some(Action::Handed { ask: no }),
+                    (Proof::None, Some(decision)) => {
+                        Some(Action::Record { ask: no, allowed: decision == Decision::Allow })
+                    }
+                    (Proof::None, None) => Some(Action::Withdraw { ask: no, cause: "cancelled" }),
+                };
+                (word, Done::Answered { decision, unsure: proof == Proof::Waiting }, tell)
+            }
+            Fate::Outcome(outcome) => {
+                let decision = match outcome.verdict {
+                    Verdict::Allow => Decision::Allow,
+                    Verdict::Deny | Verdict::None => Decision::Deny,
+                };
+                let offered = |id: &String| slot.options.iter().any(|o| o.option_id == *id);
+                let option = outcome
+                    .option
+                    .clone()
+                    .filter(offered)
+                    .or_else(|| plain(&slot.options, decision).map(|o| o.option_id.clone()));
+                stop = outcome.stop;
+                let word = match (&slot.origin, option) {
+                    (Origin::Request(id), Some(option)) => {
+                        Word::Line(message::response(id, &selected(&option, &outcome)))
+                    }
+                    // Nothing that the agent offers says it.
+                    (Origin::Request(id), None) => Word::Line(message::response(id, CANCELLED)),
+                    (Origin::Hidden { .. }, Some(option)) => {
+                        let words = outcome.reason_for_model.clone().filter(|_| decision == Decision::Deny);
+                        Word::Hidden(reply_of(slot, &option), words)
+                    }
+                    (Origin::Hidden { .. }, None) => Word::Hidden(HiddenReply::Reject, None),
+                };
+                let done = Done::Answered { decision: Some(decision), unsure: false };
+                (word, done, (!hidden).then_some(Action::Handed { ask: no }))
+            }
+            Fate::Seen { allowed: Some(allowed) } => {
+                let (session, call) = (slot.session.clone(), slot.call.clone());
+                slot.state = State::Done(Done::Ended);
+                self.observe(&session, vec![Observation::OwnPromptAnswered { call, allowed }]);
+                (Word::Nothing, Done::Ended, None)
+            }
+            Fate::Seen { allowed: None } => {
+                (Word::Nothing, Done::Ended, Some(Action::Withdraw { ask: no, cause: "cancelled" }))
+            }
+        };
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        slot.state = State::Done(done);
+        slot.options = Vec::new();
+        let (dialog_id, root) = (slot.dialog_id(), slot.root.clone());
+        let hidden_id = match &slot.origin {
+            Origin::Hidden { id, .. } => Some(id.clone()),
+            Origin::Request(_) => None,
+        };
+        match (word, hidden_id) {
+            (Word::Line(line), _) => self.to_agent(line),
+            (Word::Hidden(reply, message), Some(id)) => {
+                self.out.push(Action::HiddenReply { ask: no, id, reply, message });
+            }
+            (Word::Hidden(..), None) | (Word::Nothing, _) => {}
+        }
+        if dialog == Dialog::Open && !self.client.gone {
+            self.to_client(message::cancel_request(&dialog_id));
+        }
+        if hidden && dialog != Dialog::Waiting {
+            self.close_card(no, done);
+        }
+        self.out.extend(tell);
+        if stop {
+            let mut params = Object::default();
+            params.set_text("sessionId", &root);
+            let line = message::notification("session/cancel", &params.to_string());
+            self.cancelled(&root, line);
+        }
+    }
+
+    /// The client's answer counts.
+    pub(super) fn settle_by_client(&mut self, no: AskNo, proof: Proof) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        let State::Deciding { answer, .. } = &slot.state else { return };
+        let answer = answer.clone();
+        self.settle(no, Fate::Client { answer, proof });
+    }
+
+    pub(super) fn settle_as_left(&mut self, no: AskNo) {
+        self.settle(no, Fate::Left);
+    }
+
+    pub(super) fn send_answer(&mut self, no: AskNo) {
+        let client = self.client.name.clone();
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        if let State::Deciding { answer, sent, .. } = &mut slot.state
+            && !*sent
+            && let Some(decision) = answer.decision
+        {
+            *sent = true;
+            let option = answer.option.clone();
+            self.out.push(Action::Answer { ask: no, decision, option, client });
+        }
+    }
+
+    pub(super) fn heard(&mut self, news: News) {
+        match news {
+            News::Raised { ask, timed } => self.raised(ask, timed.as_deref()),
+            News::Outcome { ask, outcome } => {
+                self.decided(ask, outcome);
+                self.release_held_of(ask);
+            }
+            News::Answered { ask, how } => self.client_settled(ask, how),
+            News::Unavailable { ask, why } => self.unavailable(ask, &why),
+            News::Others { ask, attached } => {
+                let waits = self.asks.get(&ask).is_some_and(|s| !s.is_done() && s.left.is_some());
+                if waits && attached {
+                    let text =
+                        format!("{}: dismissed in the client; it stays open elsewhere", self.named(ask));
+                    self.log(text);
+                } else if waits {
+                    self.settle_as_left(ask);
+                }
+            }
+            News::HiddenReplied { ask, delivered: true } => self.out.push(Action::Handed { ask }),
+            News::HiddenReplied { ask, delivered: false } => {
+                let text = format!("{}: the agent no longer asks it", self.named(ask));
+                self.log(text);
+            }
+            News::Slash { ticket, text } => self.command_answered(ticket, &text),
+        }
+    }
+
+    fn raised(&mut self, no: AskNo, timed: Option<&str>) {
+        let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
+        slot.askd = Askd::Raised;
+        if self.held.as_ref().is_some_and(|held| held.ask == no) {
+            self.release_held_with(timed);
+        }
+        self.show_waiting(no, timed);
+        self.send_answer(no);
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        let root = slot.root.clone();
+        if std::mem::take(&mut slot.tell_shown) && slot.dialog == Dialog::Open {
+            self.out.push(Action::Shown { ask: no, root });
+        } else if slot.failed {
+            self.unable(no);
+        } else if slot.left.is_some() {
+            self.out.push(Action::CountOthers { ask: no });
+        }
+    }
+
+    /// The client leaves the race.
+    pub(super) fn unable(&mut self, no: AskNo) {
+        let Some(slot) = self.asks.get(&no) else { return };
+        let root = slot.root.clone();
+        let text = format!("{}: the client cannot show it; it stays open elsewhere", self.named(no));
+        self.log(text);
+        let reason = "it did not answer with an option of the ask".to_owned();
+        self.out.push(Action::Unable { ask: no, root, reason });
+    }
+
+    /// A dialog that waited for the journal is shown now.
+    fn show_waiting(&mut self, no: AskNo, timed: Option<&str>) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        if slot.dialog != Dialog::Waiting || matches!(slot.origin, Origin::Request(_)) {
+            return;
+        }
+        let Some(show) = slot.show.take() else { return };
+        slot.dialog = Dialog::Open;
+        self.announce_child(no);
+        for line in show.lines(timed) {
+            self.to_client(line);
+        }
+    }
+
+    fn release_held_of(&mut self, no: AskNo) {
+        if self.held.as_ref().is_some_and(|held| held.ask == no) {
+            self.release_held();
+        }
+    }
+
+    /// An outcome that came from askd.
+    fn decided(&mut self, no: AskNo, outcome: Box<Outcome>) {
+        let client_is_asked = |slot: &super::Slot| slot.dialog != Dialog::Closed;
+        let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
+        let deciding = match &slot.state {
+            State::Deciding { answer, .. } => Some(answer.option.clone()),
+            State::Open | State::Done(_) => None,
+        };
+        let no_opinion = outcome.verdict == Verdict::None
+            // Nobody else can be asked here; the client can.
+            || (outcome.cause == "unreachable" && (client_is_asked(slot) || deciding.is_some()));
+        if no_opinion {
+            return self.without_askd(no);
+        }
+        if deciding.is_some() && deciding == outcome.option {
+            return self.settle_by_client(no, Proof::Journal);
+        }
+        self.settle(no, Fate::Outcome(outcome));
+    }
+
+    fn client_settled(&mut self, no: AskNo, how: Answered) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        match (&mut slot.state, how) {
+            (State::Deciding { .. }, Answered::Won) => self.settle_by_client(no, Proof::Journal),
+            (State::Deciding { .. }, Answered::Lost(outcome)) => self.decided(no, outcome),
+            (State::Deciding { .. }, Answered::Unreachable) => self.without_askd(no),
+            (State::Deciding { answer, .. }, Answered::NotPermitted(why)) => {
+                slot.left = Some(answer.line.clone());
+                slot.state = State::Open;
+                let text =
+                    format!("{}: the client may not answer ({why}); it stays open elsewhere", self.named(no));
+                self.log(text);
+            }
+            (State::Done(Done::Answered { decision: Some(decision), unsure }), how) if *unsure => {
+                *unsure = false;
+                let decision = *decision;
+                let same = match how {
+                    Answered::Won => true,
+                    Answered::Lost(outcome) => match outcome.verdict {
+                        Verdict::Allow => decision == Decision::Allow,
+                        Verdict::Deny => decision == Decision::Deny,
+                        Verdict::None => false,
+                    },
+                    Answered::NotPermitted(_) | Answered::Unreachable => false,
+                };
+                self.out.push(if same {
+                    Action::Handed { ask: no }
+                } else {
+                    Action::Record { ask: no, allowed: decision == Decision::Allow }
+                });
+            }
+            (State::Open | State::Done(_), _) => {}
+        }
+    }
+
+    fn unavailable(&mut self, no: AskNo, why: &str) {
+        let Some(slot) = self.asks.get(&no).filter(|slot| !slot.is_done()) else { return };
+        if slot.askd != Askd::Off {
+            let text = format!("{}: {why}; the client decides alone", self.named(no));
+            self.log(text);
+        }
+        self.without_askd(no);
+        self.release_held_of(no);
+    }
+
+    /// The client's answer counts alone from here on.
+    fn without_askd(&mut self, no: AskNo) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        slot.askd = Askd::Off;
+        if matches!(slot.state, State::Deciding { .. }) {
+            return self.settle_by_client(no, Proof::None);
+        }
+        if slot.left.is_some() {
+            return self.settle_as_left(no);
+        }
+        self.show_waiting(no, None);
+        if self.asks.get(&no).is_some_and(|slot| slot.dialog == Dialog::Closed) && !self.client.gone {
+            self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: true });
+        }
+    }
+
+    /// A tool call is over.
+    pub(super) fn call_over(&mut self, session: &str, call: &str, ran: bool) {
+        let about: Vec<AskNo> = self
+            .asks
+            .iter()
+            .filter(|(_, slot)| slot.session == session && slot.call == call)
+            .map(|(no, _)| *no)
+            .collect();
+        for no in about {
+            let Some(slot) = self.asks.get(&no) else { continue };
+            let subagent = slot.work.clone();
+            match &slot.state {
+                State::Open | State::Deciding { .. } => {
+                    self.settle(no, Fate::Seen { allowed: ran.then_some(true) });
+                }
+                State::Done(Done::Answered { decision: Some(Decision::Allow), .. }) => {
+                    let call = call.to_owned();
+                    self.observe(session, vec![Observation::CallEnded { call, ok: ran, subagent }]);
+                }
+                State::Done(Done::Answered { decision: Some(Decision::Deny), .. }) if !ran => {
+                    self.out.push(Action::Confirmed { ask: no });
+                }
+                State::Done(_) => {}
+            }
+        }
+    }
+}
+
+/// How an option of a hidden ask is said to the agent's server.
+fn reply_of(slot: &super::Slot, option: &str) -> HiddenReply {
+    match slot.options.iter().find(|o| o.option_id == option).map(|o| o.kind.as_str()) {
+        Some("allow_once") => HiddenReply::Once,
+        Some("allow_always") => HiddenReply::Always,
+        _ => HiddenReply::Reject,
+    }
+}
+
+/// The result that chooses an option for somebody who is not the client.
+fn selected(option: &str, outcome: &Outcome) -> String {
+    let mut chosen = Object::default();
+    chosen.set_text("outcome", "selected");
+    chosen.set_text("optionId", option);
+    let mut askd = Object::default();
+    askd.set_text("cause", &outcome.cause);
+    if let Some(surface) = &outcome.surface {
+        askd.set_text("by", surface);
+    }
+    if let Some(reason) = &outcome.reason_for_model {
+        askd.set_text("message", reason);
+    }
+    let mut meta = Object::default();
+    meta.set("askd", askd.to_string());
+    let mut result = Object::default();
+    result.set("outcome", chosen.to_string());
+    result.set("_meta", meta.to_string());
+    result.to_string()
+}

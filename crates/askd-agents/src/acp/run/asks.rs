@@ -1,0 +1,315 @@
+//! One thread for one ask: raises it, waits for its outcome, survives restarts of the daemon, and carries back what
+//! became of it.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use askd_client::{Asker, Places, Unavailable, Wake, Watch, daemon};
+use askd_wire::{Ask, AskState, Code, Observation, ObservationBatch, OwnPrompt, RaiseAsk};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::super::act::{AskNo, News};
+use super::desk::timed;
+use super::link::{Busy, BusyGuard};
+
+/// Between two attempts to reach a daemon that is not there.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How long a finished ask waits to hear that its call ended.
+const CONFIRM_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What an ask's thread is told.
+#[derive(Debug)]
+pub(super) enum Order {
+    Withdraw(&'static str),
+    Record { allowed: bool },
+    Handed,
+    Confirmed,
+}
+
+/// Id and digest, once they are known.
+pub(super) type Known = Arc<Mutex<Option<(String, String)>>>;
+
+/// The other end of an ask's thread.
+#[derive(Debug)]
+pub(super) struct Handle {
+    orders: Sender<Order>,
+    wake: PipeWriter,
+    pub(super) known: Known,
+}
+
+impl Handle {
+    pub(super) fn order(&self, order: Order) {
+        if self.orders.send(order).is_ok() {
+            let _ = (&self.wake).write(&[1]);
+        }
+    }
+}
+
+/// What every ask's thread has.
+#[derive(Clone)]
+pub(super) struct Around {
+    pub(super) places: Places,
+    pub(super) exe: Option<PathBuf>,
+    /// Who we are to the daemon.
+    pub(super) token: String,
+    pub(super) sink: Arc<dyn Fn(News) + Send + Sync>,
+    /// For people, in records of what the client answered alone.
+    pub(super) client: Arc<Mutex<String>>,
+    /// Counts threads that still have something to tell.
+    pub(super) busy: Busy,
+}
+
+/// Starts the thread of one ask.
+pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk) -> io::Result<Handle> {
+    let (orders, received) = channel();
+    let (wake, written) = io::pipe()?;
+    let known = Known::default();
+    let asking = Asking {
+        around,
+        no,
+        raise,
+        orders: received,
+        wake,
+        known: Arc::clone(&known),
+        asker: None,
+        guard: None,
+    };
+    std::thread::Builder::new()
+        .name(format!("ask-{no}"))
+        .stack_size(512 * 1024)
+        .spawn(move || asking.run())?;
+    Ok(Handle { orders, wake: written, known })
+}
+
+struct Asking {
+    around: Around,
+    no: AskNo,
+    raise: RaiseAsk,
+    orders: Receiver<Order>,
+    wake: PipeReader,
+    known: Known,
+    asker: Option<Asker>,
+    /// The end of the proxy waits while this is held.
+    guard: Option<BusyGuard>,
+}
+
+/// Waits for the daemon or for an order.
+struct OrOrder<'a>(&'a PipeReader);
+
+impl Watch for OrOrder<'_> {
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let span = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut fds = vec![PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
+            fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+            match poll(&mut fds, Some(&span)) {
+                Ok(0) => return Ok(Wake::TimedOut),
+                Ok(_) if !fds[0].revents().is_empty() => return Ok(Wake::Stop),
+                Ok(_) => return Ok(Wake::Readable),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Whether to go on.
+enum Next {
+    Again,
+    Over,
+}
+
+impl Asking {
+    fn run(mut self) {
+        self.guard = Some(self.around.busy.enter());
+        loop {
+            match self.ask() {
+                Next::Over => return,
+                Next::Again => {}
+            }
+            match self.order(PAUSE) {
+                Some(order) => {
+                    self.obey(order);
+                    return;
+                }
+                None => continue,
+            }
+        }
+    }
+
+    fn tell(&self, news: News) {
+        (self.around.sink)(news);
+    }
+
+    fn asker(&mut self) -> Result<&mut Asker, Unavailable> {
+        if self.asker.is_none() {
+            let asker = Asker::new(self.around.places.clone(), self.around.exe.clone())?
+                .with_token(self.around.token.clone());
+            self.asker = Some(asker);
+        }
+        self.asker.as_mut().ok_or(Unavailable::Abandoned)
+    }
+
+    /// One life of the ask at the daemon, up to its outcome, an order, or a daemon that is not there.
+    fn ask(&mut self) -> Next {
+        let no = self.no;
+        let raise = self.raise.clone();
+        let raised = match self.asker().and_then(|asker| asker.raise(&raise)) {
+            Ok(raised) => raised,
+            Err(why) => return self.unavailable(&why),
+        };
+        self.learn(&raised.ask);
+        if raised.ask.state == AskState::Open {
+            self.tell(News::Raised { ask: no, timed: timed(&raised.ask) });
+        } else {
+            return self.outcome(raised.ask);
+        }
+        let wake = self.wake.try_clone();
+        let waited = match (self.asker(), wake) {
+            (Ok(asker), Ok(wake)) => asker.ask_watched(&raise, &mut OrOrder(&wake)),
+            (Err(why), _) => Err(why),
+            (_, Err(error)) => Err(Unavailable::Fault(error.to_string())),
+        };
+        match waited {
+            Ok(ask) if ask.state == AskState::Settled => self.outcome(ask),
+            Ok(_) | Err(Unavailable::Released) => self.unavailable(&Unavailable::Released),
+            Err(Unavailable::Abandoned) => match self.order(Duration::ZERO) {
+                Some(order) => {
+                    self.obey(order);
+                    Next::Over
+                }
+                None => Next::Again,
+            },
+            Err(why) => self.unavailable(&why),
+        }
+    }
+
+    fn learn(&self, ask: &Ask) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some((ask.id.clone(), ask.digest.clone()));
+    }
+
+    fn unavailable(&mut self, why: &Unavailable) -> Next {
+        self.tell(News::Unavailable { ask: self.no, why: one_line(&why.to_string()) });
+        match why {
+            // It will not be taken the next time either.
+            Unavailable::Refused(problem) if problem.code != Code::NotRecorded => {
+                self.guard = None;
+                let _ = self.orders.recv();
+                Next::Over
+            }
+            _ => Next::Again,
+        }
+    }
+
+    /// Settled: what is left is to tell what became of it.
+    fn outcome(&mut self, ask: Ask) -> Next {
+        let Some(outcome) = ask.outcome else { return Next::Over };
+        self.tell(News::Outcome { ask: self.no, outcome: Box::new(outcome) });
+        // From here on the end of the proxy does not wait for this thread, unless it is told something.
+        self.guard = None;
+        while let Some(order) = self.order(CONFIRM_PATIENCE) {
+            let _telling = self.around.busy.enter();
+            let more = matches!(order, Order::Handed | Order::Record { .. });
+            self.obey(order);
+            if !more {
+                break;
+            }
+        }
+        Next::Over
+    }
+
+    /// The next order, if one comes in time.
+    fn order(&mut self, patience: Duration) -> Option<Order> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => {
+                    let _ = self.wake.read(&mut [0]);
+                    return Some(order);
+                }
+                // The proxy ends; nothing will be told any more.
+                Err(TryRecvError::Disconnected) => return Some(Order::Withdraw("requester_gone")),
+                Err(TryRecvError::Empty) => {}
+            }
+            match OrOrder(&self.wake).wait(None, until) {
+                Ok(Wake::Stop) => {}
+                Ok(_) | Err(_) => return None,
+            }
+        }
+    }
+
+    /// Carries out an order, again and again until the daemon took it or refused it.
+    fn obey(&mut self, order: Order) {
+        let until = Instant::now() + Duration::from_secs(600);
+        loop {
+            let done = self.try_to(&order);
+            match done {
+                Ok(()) => return,
+                Err(Unavailable::Refused(problem)) if problem.code != Code::NotRecorded => return,
+                Err(_) if Instant::now() >= until => return,
+                Err(_) => std::thread::sleep(Duration::from_millis(500)),
+            }
+        }
+    }
+
+    fn try_to(&mut self, order: &Order) -> Result<(), Unavailable> {
+        let id = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone().map(|(id, _)| id);
+        match (order, id) {
+            (Order::Withdraw(cause), Some(id)) => self.asker()?.withdraw(&id, cause),
+            // Nobody has heard of it, or it was lost on the way: it is taken back by its key.
+            (Order::Withdraw(cause), None) => {
+                let mut connection = match daemon::connect_ask(&self.around.places) {
+                    // Without a daemon nothing is open there that this thread knows of.
+                    Err(Unavailable::NotRunning(_)) => return Ok(()),
+                    connection => connection?,
+                };
+                connection.set_token(Some(self.around.token.clone()));
+                connection.set_timeout(Duration::from_secs(5));
+                let body = serde_json::json!({ "key": self.raise.key, "cause": cause });
+                connection.command("POST", "/v1/asks/withdraw", Some(&body)).map_err(Unavailable::from)
+            }
+            (Order::Handed, Some(id)) => self.asker()?.handed(&id),
+            (Order::Confirmed, Some(id)) => self.asker()?.confirmed(&id),
+            (Order::Handed | Order::Confirmed, None) => Ok(()),
+            (Order::Record { allowed }, _) => self.record(*allowed),
+        }
+    }
+
+    /// The client answered alone: the ask is written down as one that only the agent's own prompt could answer, and
+    /// then as answered there. One that the daemon has already is found by its key.
+    fn record(&mut self, allowed: bool) -> Result<(), Unavailable> {
+        let client = self.around.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut raise = self.raise.clone();
+        raise.needs_own_prompt = true;
+        raise.own_prompt = Some(OwnPrompt { at: client, blocked: false });
+        let raised = self.asker()?.raise(&raise)?;
+        self.learn(&raised.ask);
+        let Some(call) = raise.tool_call.clone() else { return Ok(()) };
+        let batch = ObservationBatch {
+            agent: raise.agent,
+            session: raise.session,
+            parent: raise.parent,
+            session_title: None,
+            cwd: None,
+            instance: raise.instance,
+            place: None,
+            observations: vec![Observation::OwnPromptAnswered { call, allowed }],
+        };
+        let mut connection = daemon::connect_ask(&self.around.places)?;
+        connection.set_timeout(Duration::from_secs(10));
+        connection.command("POST", "/v1/observations", Some(&batch)).map_err(Unavailable::from)
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,126 @@
+//! What the client's person does at askd: answers, what their screen shows, `/permissions`. One thread, one thing
+//! after the other, so that nobody who reads a line waits for it.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use askd_client::{Answers, CallError, Places, daemon};
+use askd_wire::{Answer, Ask, Code, Decision, Observation, ObservationBatch, SurfaceReport};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::super::act::{Answered, AskNo, News};
+use super::asks::Known;
+
+/// Ids of our surfaces by root session.
+pub(super) type Surfaces = Arc<Mutex<BTreeMap<String, String>>>;
+
+/// What the thread is asked to do.
+pub(super) enum Job {
+    Answer { ask: AskNo, known: Known, decision: Decision, option: String, client: String },
+    Report { known: Known, root: String, failed: Option<String> },
+    CountOthers { ask: AskNo },
+    Slash { ticket: u64, text: String, agent: String, session: String },
+}
+
+pub(super) struct Desk {
+    pub(super) places: Places,
+    pub(super) surfaces: Surfaces,
+    pub(super) sink: Arc<dyn Fn(News) + Send + Sync>,
+}
+
+impl Desk {
+    pub(super) fn run(self, jobs: Receiver<Job>) {
+        for job in jobs {
+            match job {
+                Job::Answer { ask, known, decision, option, client } => {
+                    let how = self.answer(&known, decision, option, client);
+                    (self.sink)(News::Answered { ask, how });
+                }
+                Job::Report { known, root, failed } => self.report(&known, &root, failed),
+                Job::CountOthers { ask } => {
+                    let attached = self.others();
+                    (self.sink)(News::Others { ask, attached });
+                }
+                Job::Slash { ticket, text, agent, session } => {
+                    let text = self.slash(&text, &agent, &session);
+                    (self.sink)(News::Slash { ticket, text });
+                }
+            }
+        }
+    }
+
+    fn answer(&self, known: &Known, decision: Decision, option: String, client: String) -> Answered {
+        let Some((id, digest)) = known.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
+            return Answered::Unreachable;
+        };
+        let Ok(mut answers) = Answers::connect(&self.places) else { return Answered::Unreachable };
+        let option = Some(option);
+        let answer = Answer { decision, digest, option, message: None, stop: false, surface: Some(client) };
+        match answers.answer(&id, &answer) {
+            Ok(_) => Answered::Won,
+            Err(CallError::Refused(problem)) => match (problem.code, problem.ask.and_then(|ask| ask.outcome))
+            {
+                (Code::AlreadySettled, Some(outcome)) => Answered::Lost(Box::new(outcome)),
+                (Code::NotPermitted, _) => Answered::NotPermitted(problem.detail.unwrap_or(problem.title)),
+                _ => Answered::Unreachable,
+            },
+            Err(_) => Answered::Unreachable,
+        }
+    }
+
+    fn report(&self, known: &Known, root: &str, failed: Option<String>) {
+        let Some((ask, _)) = known.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
+        let surface = self.surfaces.lock().unwrap_or_else(PoisonError::into_inner).get(root).cloned();
+        let (Some(surface), Ok(mut answers)) = (surface, Answers::connect(&self.places)) else { return };
+        let report = match failed {
+            Some(reason) => SurfaceReport::Failed { ask, reason },
+            None => SurfaceReport::Shown { ask },
+        };
+        // For the log of the ask only.
+        let _ = answers.report(&surface, &report);
+    }
+
+    /// Whether surfaces are attached that are not this client.
+    fn others(&self) -> bool {
+        let ours = self.surfaces.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let health = Answers::connect(&self.places).ok().and_then(|mut answers| answers.health().ok());
+        health.is_some_and(|health| usize::try_from(health.surfaces).unwrap_or(usize::MAX) > ours)
+    }
+
+    fn slash(&self, text: &str, agent: &str, session: &str) -> String {
+        // What is set holds for a session that the daemon knows.
+        let batch = ObservationBatch {
+            agent: agent.to_owned(),
+            session: session.to_owned(),
+            parent: None,
+            session_title: None,
+            cwd: None,
+            instance: None,
+            place: None,
+            observations: vec![Observation::SessionStarted {}],
+        };
+        if let Ok(mut connection) = daemon::connect_ask(&self.places) {
+            connection.set_timeout(Duration::from_secs(10));
+            let _ = connection.command("POST", "/v1/observations", Some(&batch));
+        }
+        let named = format!("{agent}/{session}");
+        let done =
+            Answers::connect(&self.places).map_err(|error| error.to_string()).and_then(|mut answers| {
+                answers.permissions_command(text, Some(&named)).map_err(|error| error.to_string())
+            });
+        done.unwrap_or_else(|why| format!("askd: {why}"))
+    }
+}
+
+/// What happens to an ask without an answer, with the time of day, for people.
+pub(super) fn timed(ask: &Ask) -> Option<String> {
+    let deadline: Timestamp = ask.deadline.as_deref()?.parse().ok()?;
+    let time = deadline.to_zoned_datetime(TimeZone::system()).strftime("%H:%M").to_string();
+    Some(match ask.default? {
+        Decision::Allow => format!("allowed at {time} if nobody answers"),
+        Decision::Deny => format!("denied at {time} if nobody answers"),
+    })
+}

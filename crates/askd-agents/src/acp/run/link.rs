@@ -1,0 +1,241 @@
+//! The daemon, as the proxy uses it: every call is made from a thread of its own.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use askd_client::daemon::{self, Door, START_PATIENCE};
+use askd_client::{CallError, Connection, Places};
+use askd_wire::ObservationBatch;
+
+use super::super::act::{Action, AskNo, News};
+use super::asks::{self, Around, Handle, Order};
+use super::desk::{Desk, Job, Surfaces};
+use super::presence;
+
+/// Observations that wait for a daemon that is not there; the oldest go first.
+const MOST_OBSERVED: usize = 1000;
+
+/// Counts threads that have something to tell the daemon.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Busy(Arc<(Mutex<usize>, Condvar)>);
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct BusyGuard(Busy);
+
+impl Busy {
+    pub(super) fn enter(&self) -> BusyGuard {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        BusyGuard(self.clone())
+    }
+
+    /// Waits until nobody has anything to tell.
+    fn wait(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let mut count = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            count = self.0.1.wait_timeout(count, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Drop for BusyGuard {
+    fn drop(&mut self) {
+        *self.0.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.0.1.notify_all();
+    }
+}
+
+pub(super) struct Link {
+    around: Around,
+    asks: HashMap<AskNo, Handle>,
+    desk: Sender<Job>,
+    observed: Sender<(ObservationBatch, BusyGuard)>,
+    surfaces: Surfaces,
+    /// Roots whose surface is kept, by the flag that ends it.
+    kept: BTreeMap<String, Arc<AtomicBool>>,
+}
+
+impl Link {
+    /// `token`: 128 random bits. `sink` hears the news; it must not block.
+    pub(super) fn start(
+        places: &Places,
+        exe: Option<PathBuf>,
+        token: String,
+        sink: Arc<dyn Fn(News) + Send + Sync>,
+    ) -> io::Result<Self> {
+        let surfaces = Surfaces::default();
+        let (desk, jobs) = channel();
+        let worker =
+            Desk { places: places.clone(), surfaces: Arc::clone(&surfaces), sink: Arc::clone(&sink) };
+        thread("desk", move || worker.run(jobs))?;
+        let (observed, batches) = channel();
+        let told = places.clone();
+        thread("observer", move || observe(&told, &batches))?;
+        let (starting, starter) = (places.clone(), exe.clone());
+        thread("start", move || {
+            let until = Instant::now() + START_PATIENCE;
+            // Who cannot be reached is told with the first ask.
+            let _ = daemon::connect_or_start(&starting, Door::Ask, starter.as_deref(), until);
+        })?;
+        let client = Arc::new(Mutex::new("the ACP client".to_owned()));
+        let around = Around { places: places.clone(), exe, token, sink, client, busy: Busy::default() };
+        Ok(Self { around, asks: HashMap::new(), desk, observed, surfaces, kept: BTreeMap::new() })
+    }
+
+    /// Takes what concerns the daemon; gives back everything else.
+    pub(super) fn take(&mut self, action: Action) -> Option<Action> {
+        match action {
+            Action::Raise { ask, raise } => match asks::start(self.around.clone(), ask, *raise) {
+                Ok(handle) => {
+                    self.asks.insert(ask, handle);
+                }
+                Err(error) => {
+                    // The machine is locked by whoever calls this, so the news comes from another thread.
+                    let sink = Arc::clone(&self.around.sink);
+                    let why = format!("askd cannot be asked: {error}");
+                    let told = thread("fault", move || sink(News::Unavailable { ask, why }));
+                    if let Err(error) = told {
+                        return Some(Action::Log(format!("askd cannot be asked: {error}")));
+                    }
+                }
+            },
+            Action::Answer { ask, decision, option, client } => {
+                if let Some(known) = self.known(ask) {
+                    let _ = self.desk.send(Job::Answer { ask, known, decision, option, client });
+                }
+            }
+            Action::Withdraw { ask, cause } => {
+                self.order(ask, Order::Withdraw(cause));
+                self.asks.remove(&ask);
+            }
+            Action::Handed { ask } => self.order(ask, Order::Handed),
+            Action::Confirmed { ask } => {
+                self.order(ask, Order::Confirmed);
+                self.asks.remove(&ask);
+            }
+            Action::Record { ask, allowed } => self.order(ask, Order::Record { allowed }),
+            Action::Shown { ask, root } => self.report(ask, root, None),
+            Action::Unable { ask, root, reason } => self.report(ask, root, Some(reason)),
+            Action::CountOthers { ask } => {
+                let _ = self.desk.send(Job::CountOthers { ask });
+            }
+            Action::Observe(batch) => {
+                let _ = self.observed.send((*batch, self.around.busy.enter()));
+            }
+            Action::Attach { agent, session, client } => self.attach(agent, session, client),
+            Action::Detach { session } => {
+                if let Some(over) = self.kept.remove(&session) {
+                    over.store(true, Ordering::Relaxed);
+                }
+            }
+            Action::Slash { ticket, text, agent, session } => {
+                let _ = self.desk.send(Job::Slash { ticket, text, agent, session });
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Where news goes.
+    pub(super) fn sink(&self) -> Arc<dyn Fn(News) + Send + Sync> {
+        Arc::clone(&self.around.sink)
+    }
+
+    fn known(&self, ask: AskNo) -> Option<asks::Known> {
+        self.asks.get(&ask).map(|handle| Arc::clone(&handle.known))
+    }
+
+    fn order(&self, ask: AskNo, order: Order) {
+        if let Some(handle) = self.asks.get(&ask) {
+            handle.order(order);
+        }
+    }
+
+    fn report(&self, ask: AskNo, root: String, failed: Option<String>) {
+        if let Some(known) = self.known(ask) {
+            let _ = self.desk.send(Job::Report { known, root, failed });
+        }
+    }
+
+    fn attach(&mut self, agent: String, session: String, client: String) {
+        self.around.client.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&client);
+        let over = Arc::new(AtomicBool::new(false));
+        self.kept.insert(session.clone(), Arc::clone(&over));
+        let (places, surfaces) = (self.around.places.clone(), Arc::clone(&self.surfaces));
+        // Without the thread the client is not told as attached, and nothing else.
+        let _ = thread("presence", move || {
+            presence::keep(&places, &surfaces, &client, &agent, &session, &over);
+        });
+    }
+
+    /// The proxy ends: what is still to be told is told, within `patience`. False: something was not.
+    pub(super) fn finish(&mut self, patience: Duration) -> bool {
+        for over in self.kept.values() {
+            over.store(true, Ordering::Relaxed);
+        }
+        self.asks.clear();
+        self.around.busy.wait(patience)
+    }
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).stack_size(512 * 1024).spawn(work).map(drop)
+}
+
+/// Tells observations in order. What the daemon refuses is dropped; while there is no daemon they wait.
+fn observe(places: &Places, batches: &Receiver<(ObservationBatch, BusyGuard)>) {
+    let mut waiting: VecDeque<(ObservationBatch, BusyGuard)> = VecDeque::new();
+    let mut connection: Option<Connection> = None;
+    loop {
+        if waiting.is_empty() {
+            match batches.recv() {
+                Ok(batch) => waiting.push_back(batch),
+                Err(_) => return,
+            }
+        }
+        while let Some((batch, _)) = waiting.front() {
+            match tell(places, &mut connection, batch) {
+                Ok(()) | Err(CallError::Refused(_) | CallError::Encode(_)) => {
+                    waiting.pop_front();
+                }
+                Err(_) => {
+                    connection = None;
+                    break;
+                }
+            }
+        }
+        if waiting.is_empty() {
+            continue;
+        }
+        match batches.recv_timeout(Duration::from_millis(500)) {
+            Ok(batch) => waiting.push_back(batch),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while waiting.len() > MOST_OBSERVED {
+            waiting.pop_front();
+        }
+    }
+}
+
+fn tell(places: &Places, kept: &mut Option<Connection>, batch: &ObservationBatch) -> Result<(), CallError> {
+    let mut connection = match kept.take().filter(Connection::is_reusable) {
+        Some(connection) => connection,
+        None => daemon::connect_ask(places).map_err(|error| CallError::Skew(error.to_string()))?,
+    };
+    connection.set_timeout(Duration::from_secs(10));
+    connection.command("POST", "/v1/observations", Some(batch))?;
+    *kept = Some(connection);
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! The proxy as a process: the agent as its child, a reader and a writer for each side, and the link to the daemon.
+//! Readers lock the machine, which never waits for anything, and nothing else.
+
+mod asks;
+mod desk;
+mod link;
+mod outlet;
+mod presence;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use askd_client::{Places, random_hex};
+use askd_wire::Instance;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use self::link::Link;
+use self::outlet::Outlet;
+use super::{Action, Dismiss, Machine, News, Settings};
+use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenSource};
+
+/// Longest line that is taken; a peer that sends more is no ACP peer.
+const LONGEST_LINE: u64 = 1024 * 1024 * 1024;
+/// What is still to be told to the daemon and the client when the agent has ended.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// How long an agent may live on after its input was closed and nobody reads it.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// What `askd acp` is started with.
+pub struct Options {
+    /// The agent's command line, not empty.
+    pub command: Vec<OsString>,
+    pub places: Places,
+    /// The askd program that may be started as the daemon.
+    pub exe: Option<PathBuf>,
+    pub dismiss: Dismiss,
+    pub grace: Duration,
+    pub translate: bool,
+    /// For agents that keep asks to themselves.
+    pub adapter: Option<Box<dyn HiddenAdapter>>,
+    /// Takes one line for standard error.
+    pub log: fn(&str),
+}
+
+/// The agent could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{program}: {source}")]
+pub struct CannotStart {
+    pub program: String,
+    pub source: io::Error,
+}
+
+struct Proxy {
+    machine: Mutex<Machine>,
+    link: Mutex<Option<Link>>,
+    began: Instant,
+    to_agent: Outlet,
+    to_client: Outlet,
+    /// Wakes the clock when something else is due.
+    due: (Mutex<Option<Duration>>, Condvar),
+    agent: Pid,
+    hidden: OnceLock<Arc<dyn HiddenSource>>,
+    log: fn(&str),
+    /// The agent's input was closed by us.
+    closed: OnceLock<()>,
+}
+
+/// Runs the agent behind the proxy until it ends; gives its exit status, 128 and the signal's number when a signal
+/// ended it.
+pub fn run(options: Options) -> Result<u8, CannotStart> {
+    let program = options.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    run_agent(options).map_err(|source| CannotStart { program, source })
+}
+
+fn run_agent(mut options: Options) -> io::Result<u8> {
+    let mark = random_hex().map_err(io::Error::other)?;
+    let token = random_hex().map_err(io::Error::other)?;
+    let mut words = options.command.iter();
+    let program = words.next().cloned().unwrap_or_default();
+    let mut command = Command::new(&program);
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // Hooks of the agent raise nothing, and nothing below it may answer.
+    command.env("ASKD_OWNER", format!("acp-{}", &mark[..8]));
+    if let Some(adapter) = &mut options.adapter {
+        adapter.prepare(&mut command);
+    }
+    let mut child = command.spawn()?;
+    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::other("no pipe to the agent"));
+    };
+    let agent = Pid::from_child(&child);
+    let settings = Settings {
+        dismiss: options.dismiss,
+        grace: options.grace,
+        translate: options.translate,
+        mark,
+        agent: PathBuf::from(&program).file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        instance: Some(Instance { pid: child.id(), start: 0 }),
+    };
+    let proxy = Arc::new(Proxy {
+        machine: Mutex::new(Machine::new(settings)),
+        link: Mutex::new(None),
+        began: Instant::now(),
+        to_agent: Outlet::start("to-agent", File::from(OwnedFd::from(input)))?,
+        to_client: Outlet::start("to-client", File::from(rustix::io::dup(io::stdout())?))?,
+        due: (Mutex::new(None), Condvar::new()),
+        agent,
+        hidden: OnceLock::new(),
+        log: options.log,
+        closed: OnceLock::new(),
+    });
+    let hearing = Arc::clone(&proxy);
+    let sink = Arc::new(move |news: News| hearing.drive(|machine, now| machine.news(news, now)));
+    let link = Link::start(&options.places, options.exe.take(), token, sink)?;
+    *lock(&proxy.link) = Some(link);
+    proxy.forward_signals()?;
+    if let Some(adapter) = &mut options.adapter {
+        proxy.watch_hidden(&mut **adapter);
+    }
+    let reading = Arc::clone(&proxy);
+    let (done, agent_is_done) = std::sync::mpsc::channel();
+    spawn("from-agent", move || {
+        reading.read_agent(output);
+        let _ = done.send(());
+    })?;
+    let reading = Arc::clone(&proxy);
+    spawn("from-client", move || reading.read_client())?;
+    let ticking = Arc::clone(&proxy);
+    spawn("clock", move || ticking.keep_time())?;
+
+    let status = proxy.wait(&mut child)?;
+    // What it wrote last is still in the pipe.
+    let _ = agent_is_done.recv_timeout(LAST_WORDS);
+    proxy.drive(|machine, now| {
+        machine.agent_closed(now);
+    });
+    let written = proxy.to_client.drain(LAST_WORDS);
+    let link = lock(&proxy.link).take();
+    let told = link.is_none_or(|mut link| link.finish(LAST_WORDS));
+    if !told {
+        (proxy.log)("askd acp: not everything could be told to the askd daemon");
+    }
+    if !written {
+        (proxy.log)("askd acp: the client did not read everything");
+    }
+    Ok(exit_code(status))
+}
+
+impl Proxy {
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Gives something to the machine and does what it wants done. Never blocks for long.
+    fn drive(&self, give: impl FnOnce(&mut Machine, Duration)) {
+        let mut machine = lock(&self.machine);
+        give(&mut machine, self.now());
+        // Under the lock, so that lines go out in the order in which the machine gave them.
+        for action in machine.take() {
+            self.act(action);
+        }
+        let next = machine.next_tick();
+        drop(machine);
+        let mut due = lock(&self.due.0);
+        if *due != next {
+            *due = next;
+            self.due.1.notify_all();
+        }
+    }
+
+    fn act(&self, action: Action) {
+        match action {
+            Action::ToAgent(line) => self.to_agent.push(line),
+            Action::ToClient(line) => self.to_client.push(line),
+            Action::Log(text) => (self.log)(&format!("askd acp: {text}")),
+            Action::CloseAgent => {
+                self.to_agent.close();
+                let _ = self.closed.set(());
+                self.end_lingering();
+            }
+            Action::HiddenReply { ask, id, reply, message } => {
+                let Some(source) = self.hidden.get().cloned() else { return };
+                let sink = lock(&self.link).as_ref().map(Link::sink);
+                let log = self.log;
+                let _ = spawn("hidden-reply", move || {
+                    let done = source.reply(&id, reply, message.as_deref());
+                    if let Err(HiddenError::Failed(why)) = &done {
+                        log(&format!("askd acp: the answer did not reach the agent: {why}"));
+                    }
+                    if let Some(sink) = sink {
+                        sink(News::HiddenReplied { ask, delivered: done.is_ok() });
+                    }
+                });
+            }
+            other => {
+                let left = match lock(&self.link).as_mut() {
+                    Some(link) => link.take(other),
+                    None => None,
+                };
+                if let Some(Action::Log(text)) = left {
+                    (self.log)(&format!("askd acp: {text}"));
+                }
+            }
+        }
+    }
+
+    fn read_agent(&self, output: impl Read) {
+        let mut output = BufReader::with_capacity(64 * 1024, output);
+        loop {
+            self.to_client.wait_for_room();
+            match next_line(&mut output) {
+                Ok(Some(line)) => self.drive(|machine, now| machine.agent_line(line, now)),
+                Ok(None) => break,
+                Err(error) => {
+                    (self.log)(&format!("askd acp: reading the agent: {error}"));
+                    break;
+                }
+            }
+        }
+        self.drive(|machine, now| machine.agent_closed(now));
+    }
+
+    fn read_client(&self) {
+        let input = rustix::io::dup(io::stdin()).map(File::from);
+        if let Ok(input) = input {
+            let mut input = BufReader::with_capacity(64 * 1024, input);
+            loop {
+                self.to_agent.wait_for_room();
+                match next_line(&mut input) {
+                    Ok(Some(line)) => self.drive(|machine, now| machine.client_line(line, now)),
+                    Ok(None) => break,
+                    Err(error) => {
+                        (self.log)(&format!("askd acp: reading the client: {error}"));
+                        break;
+                    }
+                }
+            }
+        }
+        self.drive(|machine, now| machine.client_closed(now));
+    }
+
+    fn keep_time(&self) {
+        let mut due = lock(&self.due.0);
+        loop {
+            due = match *due {
+                None => self.due.1.wait(due).unwrap_or_else(PoisonError::into_inner),
+                Some(at) => {
+                    let left = at.saturating_sub(self.now());
+                    if left.is_zero() {
+                        *due = None;
+                        drop(due);
+                        self.drive(|machine, now| machine.tick(now));
+                        lock(&self.due.0)
+                    } else {
+                        self.due.1.wait_timeout(due, left).unwrap_or_else(PoisonError::into_inner).0
+                    }
+                }
+            };
+        }
+    }
+
+    /// An agent that does not end by itself when its input was closed would live for ever with nobody at it.
+    fn end_lingering(&self) {
+        let agent = self.agent;
+        let _ = spawn("linger", move || {
+            std::thread::sleep(LINGER);
+            // The proxy ends with the agent, so it is still there when this thread is.
+            let _ = kill_process(agent, Signal::TERM);
+        });
+    }
+
+    fn forward_signals(&self) -> io::Result<()> {
+        let agent = self.agent;
+        for (number, signal) in [(SIGTERM, Signal::TERM), (SIGINT, Signal::INT), (SIGHUP, Signal::HUP)] {
+            let (mut read, write) = io::pipe()?;
+            signal_hook::low_level::pipe::register(number, OwnedFd::from(write))?;
+            spawn("signal", move || {
+                while matches!(read.read(&mut [0]), Ok(1)) {
+                    let _ = kill_process(agent, signal);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn watch_hidden(self: &Arc<Self>, adapter: &mut dyn HiddenAdapter) {
+        match adapter.watch() {
+            Ok(hidden) => {
+                let _ = self.hidden.set(hidden.source);
+                let proxy = Arc::clone(self);
+                let _ = spawn("hidden", move || {
+                    for event in hidden.events {
+                        let event: HiddenEvent = event;
+                        proxy.drive(|machine, now| machine.hidden(event, now));
+                    }
+                });
+            }
+            Err(error) => (self.log)(&format!("askd acp: asks of subagents cannot be seen: {error}")),
+        }
+    }
+
+    fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        child.wait()
+    }
+}
+
+/// A line with its end, or what is left before the end of file.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let read = input.take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+    if read == 0 {
+        return Ok(None);
+    }
+    if line.len() as u64 == LONGEST_LINE {
+        return Err(io::Error::other("a line of more than 1 GiB"));
+    }
+    Ok(Some(line))
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
