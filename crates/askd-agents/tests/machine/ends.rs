@@ -1,0 +1,324 @@
+//! How asks end: elsewhere, cancelled, withdrawn, dismissed, with either side gone.
+
+use std::time::Duration;
+
+use askd_agents::acp::{Answered, News};
+use askd_wire::Verdict;
+use serde_json::{Value, json};
+
+use crate::support::{Stage, outcome};
+
+#[test]
+fn a8_a_late_answer_of_any_form_is_swallowed() {
+    let late = [
+        json!({"id":4,"result":{"outcome":{"outcome":"selected","optionId":"no"}}}),
+        json!({"id":4,"result":{"outcome":{"outcome":"cancelled"}}}),
+        json!({"id":4,"error":{"code":-32800,"message":"Request cancelled"}}),
+        json!({"id":4,"result":null}),
+    ];
+    for late in late {
+        let mut stage = Stage::new("agent", &json!({}));
+        let ask = stage.ask(&json!(4), "s", "c");
+        stage.elsewhere(ask, "ok", Verdict::Allow);
+        assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 4);
+        assert_eq!(stage.answers(&json!(4))[0]["result"]["outcome"]["optionId"], "ok");
+        stage.clear();
+        stage.pass(Duration::from_secs(3600));
+        stage.client(&late);
+        stage.client(&late);
+        assert!(stage.to_agent.is_empty(), "{late}");
+        assert!(stage.was_told("late answer"), "{late}");
+    }
+}
+
+#[test]
+fn a8_an_answer_that_crosses_loses() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let ask = stage.ask(&json!(4), "s", "c");
+    // The client's answer is on its way to the journal when another one turns out to have been first.
+    stage.select(&json!(4), "ok");
+    stage.elsewhere(ask, "no", Verdict::Deny);
+    stage.news(News::Answered { ask, how: Answered::Lost(Box::new(outcome("no", Verdict::Deny))) });
+    let answers = stage.answers(&json!(4));
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0]["result"]["outcome"]["optionId"], "no");
+    assert_eq!(answers[0]["result"]["_meta"]["askd"]["message"], "not this one");
+}
+
+#[test]
+fn a9_a_client_that_cannot_show_it_leaves_the_race() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let ask = stage.ask(&json!(4), "s", "c");
+    stage.client(&json!({"id":4,"error":{"code":-32602,"message":"unknown session"}}));
+    assert!(stage.answers(&json!(4)).is_empty());
+    assert!(stage.was_told("Unable"));
+    stage.elsewhere(ask, "ok", Verdict::Allow);
+    assert_eq!(stage.answers(&json!(4)).len(), 1);
+    assert!(stage.all_at_client("$/cancel_request").is_empty(), "it has no dialog");
+}
+
+#[test]
+fn a9_an_option_that_was_not_offered_is_no_answer() {
+    let mut stage = Stage::new("agent", &json!({}));
+    stage.ask(&json!(4), "s", "c");
+    stage.select(&json!(4), "allow_forever");
+    assert!(stage.answers(&json!(4)).is_empty() && stage.was_told("Unable"));
+}
+
+#[test]
+fn a_dismissed_dialog_means_nothing_while_others_are_attached() {
+    for attached in [true, false] {
+        let mut stage = Stage::new("agent", &json!({}));
+        let ask = stage.ask(&json!(4), "s", "c");
+        stage.client(&json!({"id":4,"result":{"outcome":{"outcome":"cancelled"},"_meta":{"esc":1}}}));
+        assert!(stage.was_told("CountOthers"));
+        stage.news(News::Others { ask, attached });
+        let answers = stage.answers(&json!(4));
+        if attached {
+            assert!(answers.is_empty());
+            stage.elsewhere(ask, "ok", Verdict::Allow);
+            assert_eq!(stage.answers(&json!(4)).len(), 1);
+        } else {
+            assert_eq!(answers[0]["result"]["_meta"]["esc"], 1, "its own bytes");
+        }
+    }
+}
+
+#[test]
+fn without_askd_it_is_a_pipe_and_what_was_answered_is_recorded() {
+    let lines = [
+        (
+            r#"{"id":4,"result":{"outcome":{"outcome":"selected","optionId":"ok"},"x":1.0}}"#,
+            "Record { ask: 1, allowed: true }",
+        ),
+        (
+            r#"{"id":4,"result":{"outcome":{"outcome":"selected","optionId":"no"}}}"#,
+            "Record { ask: 1, allowed: false }",
+        ),
+        (r#"{"id":4,"result":{"outcome":{"outcome":"cancelled"}}}"#, "Withdraw"),
+        (r#"{"id":4,"error":{"code":-32601,"message":"?"}}"#, "Withdraw"),
+    ];
+    for (line, told) in lines {
+        for late in [false, true] {
+            let mut stage = Stage::new("agent", &json!({}));
+            let ask = stage.ask(&json!(4), "s", "c");
+            let gone = News::Unavailable { ask, why: "no askd daemon runs".to_owned() };
+            let line = format!("{line}\n");
+            // Either way round: it is away before the answer, or while the answer waits for it.
+            if late {
+                stage.client_raw(line.as_bytes());
+                stage.news(gone);
+            } else {
+                stage.news(gone);
+                stage.client_raw(line.as_bytes());
+            }
+            assert_eq!(stage.to_agent, [line.as_str()], "{late}");
+            assert!(stage.was_told(told), "{line} {late}: {:?}", stage.told);
+        }
+    }
+}
+
+#[test]
+fn a10_a_deny_is_a_reject_option() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let ask = stage.ask(&json!(4), "s", "c");
+    stage.elsewhere(ask, "", Verdict::Deny);
+    assert_eq!(
+        stage.answers(&json!(4))[0]["result"]["outcome"],
+        json!({"outcome":"selected","optionId":"no"})
+    );
+}
+
+#[test]
+fn a_deny_that_stops_cancels_the_turn() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let ask = stage.ask(&json!(4), "s", "c");
+    stage.ask(&json!(5), "s", "d");
+    let outcome = askd_wire::Outcome { stop: true, ..outcome("no", Verdict::Deny) };
+    stage.news(News::Outcome { ask, outcome: Box::new(outcome) });
+    assert_eq!(stage.answers(&json!(4))[0]["result"]["outcome"]["optionId"], "no");
+    assert!(stage.to_agent.iter().any(|l| l.contains("\"session/cancel\"")));
+    assert_eq!(stage.answers(&json!(5))[0]["result"]["outcome"]["outcome"], "cancelled");
+}
+
+#[test]
+fn a6_a_cancel_ends_every_ask_of_the_tree_and_a_late_allow_runs_nothing() {
+    let mut stage = Stage::new("agent", &json!({"subagents":{}}));
+    stage.update("s", json!({"sessionUpdate":"subagent_update","sessionId":"child","title":"t","state":{"state":"running"}}));
+    stage.client(&json!({"id":20,"method":"session/new","params":{"cwd":"/w"}}));
+    stage.agent(&json!({"id":20,"result":{"sessionId":"other"}}));
+    let asks = [
+        stage.ask(&json!(4), "s", "c"),
+        stage.ask(&json!(5), "child", "d"),
+        stage.ask(&json!(6), "other", "e"),
+    ];
+    // One is answered and on its way to the journal.
+    stage.select(&json!(4), "ok");
+    stage.clear();
+    let cancel = json!({"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}});
+    stage.client(&cancel);
+    assert_eq!(serde_json::from_str::<Value>(&stage.to_agent[0]).unwrap(), cancel, "the cancel goes first");
+    for id in [4, 5] {
+        assert_eq!(stage.answers(&json!(id))[0]["result"]["outcome"]["outcome"], "cancelled");
+    }
+    assert!(stage.answers(&json!(6)).is_empty(), "another session's ask stays");
+    assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 5, "4 was answered");
+    assert!(stage.was_told("TurnCancelled"));
+    stage.clear();
+    // Late allows of every kind.
+    stage.news(News::Answered { ask: asks[0], how: Answered::Won });
+    stage.elsewhere(asks[1], "ok", Verdict::Allow);
+    stage.select(&json!(5), "ok");
+    assert!(stage.to_agent.is_empty());
+    // An ask of the turn that is ending is not shown.
+    stage.agent(&json!({"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"f"},"options":[]}}));
+    assert_eq!(stage.answers(&json!(7))[0]["result"]["outcome"]["outcome"], "cancelled");
+    // The next prompt works.
+    stage.agent(&json!({"id":3,"result":{"stopReason":"cancelled"}}));
+    stage.prompt(8);
+    let ask = stage.ask(&json!(9), "s", "g");
+    stage.elsewhere(ask, "ok", Verdict::Allow);
+    assert_eq!(stage.answers(&json!(9))[0]["result"]["outcome"]["optionId"], "ok");
+}
+
+#[test]
+fn a7_a_childs_end_withdraws_its_ask() {
+    let mut stage = Stage::new("agent", &json!({"subagents":{}}));
+    stage.update(
+        "s",
+        json!({"sessionUpdate":"subagent_update","sessionId":"a","title":"t","state":{"state":"running"}}),
+    );
+    stage.update(
+        "s",
+        json!({"sessionUpdate":"subagent_update","sessionId":"b","title":"t","state":{"state":"running"}}),
+    );
+    let (a, b) = (stage.ask(&json!(4), "a", "c"), stage.ask(&json!(5), "b", "c"));
+    stage.clear();
+    stage.update("s", json!({"sessionUpdate":"subagent_update","sessionId":"a","state":{"state":"idle","stopReason":"end_turn"}}));
+    assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 4);
+    assert!(stage.was_told("Withdraw { ask: 1"));
+    stage.clear();
+    stage.select(&json!(4), "ok");
+    stage.elsewhere(a, "ok", Verdict::Allow);
+    assert!(stage.to_agent.is_empty());
+    stage.elsewhere(b, "no", Verdict::Deny);
+    assert_eq!(stage.answers(&json!(5)).len(), 1, "a5: the other child is asked as before");
+}
+
+#[test]
+fn a7_the_agent_withdraws() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let ask = stage.ask(&json!(0), "s", "c");
+    stage.clear();
+    stage.agent_raw(b"{\"method\":\"$/cancel_request\",\"params\":{\"requestId\":0}}\n");
+    assert_eq!(stage.to_client, ["{\"method\":\"$/cancel_request\",\"params\":{\"requestId\":0}}\n"]);
+    assert!(stage.was_told("Withdraw"));
+    stage.select(&json!(0), "ok");
+    stage.elsewhere(ask, "ok", Verdict::Allow);
+    assert!(stage.to_agent.is_empty());
+}
+
+#[test]
+fn a7_a_call_that_went_on_by_itself_ends_its_ask() {
+    for (status, seen) in [("completed", "OwnPromptAnswered"), ("failed", "Withdraw")] {
+        let mut stage = Stage::new("agent", &json!({}));
+        stage.update(
+            "s",
+            json!({"sessionUpdate":"tool_call","toolCallId":"c","title":"t","status":"pending"}),
+        );
+        stage.ask(&json!(4), "s", "c");
+        stage.update("s", json!({"sessionUpdate":"tool_call_update","toolCallId":"c","status":status}));
+        assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 4);
+        assert!(stage.answers(&json!(4)).is_empty());
+        assert!(stage.was_told(seen), "{status}");
+    }
+}
+
+#[test]
+fn a5_an_ask_outlives_the_prompt_of_agents_whose_children_do() {
+    let mut stage = Stage::new("claude-agent-acp", &json!({}));
+    let ask = stage.ask(&json!(4), "s", "c");
+    stage.agent(&json!({"id":3,"result":{"stopReason":"end_turn"}}));
+    stage.elsewhere(ask, "ok", Verdict::Allow);
+    assert_eq!(stage.answers(&json!(4)).len(), 1);
+
+    let mut stage = Stage::new("OpenCode", &json!({}));
+    stage.ask(&json!(4), "s", "c");
+    stage.agent(&json!({"id":3,"result":{"stopReason":"end_turn"}}));
+    assert_eq!(stage.answers(&json!(4))[0]["result"]["outcome"]["outcome"], "cancelled");
+}
+
+#[test]
+fn a12_nothing_stale_after_a_reload() {
+    for method in ["session/load", "session/resume"] {
+        let mut stage = Stage::new("agent", &json!({"subagents":{}}));
+        stage.update("s", json!({"sessionUpdate":"subagent_update","sessionId":"child","title":"t","state":{"state":"running"}}));
+        let old = stage.ask(&json!(4), "child", "c");
+        stage.clear();
+        stage.client(&json!({"id":30,"method":method,"params":{"sessionId":"s","cwd":"/w","mcpServers":[]}}));
+        assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 4);
+        stage.agent(&json!({"id":30,"result":{}}));
+        stage.clear();
+        stage.elsewhere(old, "ok", Verdict::Allow);
+        assert!(stage.to_agent.is_empty());
+        // The child runs again, with the same call.
+        let again = stage.ask(&json!(40), "child", "c");
+        assert_eq!(stage.all_at_client("session/request_permission").len(), 1);
+        assert_ne!(old, again);
+    }
+}
+
+#[test]
+fn a15_without_a_client_asks_wait_for_the_grace() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let ask = stage.ask(&json!(4), "s", "c");
+    stage.client_closed();
+    assert!(!stage.closed);
+    stage.pass(Duration::from_secs(59));
+    assert!(!stage.closed);
+    stage.elsewhere(ask, "ok", Verdict::Allow);
+    assert_eq!(stage.answers(&json!(4)).len(), 1);
+    assert!(!stage.closed, "the turn goes on");
+    stage.agent(&json!({"id":3,"result":{"stopReason":"end_turn"}}));
+    assert!(stage.closed);
+
+    let mut stage = Stage::new("agent", &json!({}));
+    stage.ask(&json!(4), "s", "c");
+    stage.client_closed();
+    stage.pass(Duration::from_secs(60));
+    assert!(stage.closed && stage.was_told("requester_gone"));
+    assert_eq!(stage.answers(&json!(4))[0]["result"]["outcome"]["outcome"], "cancelled");
+
+    let mut stage = Stage::new("agent", &json!({}));
+    stage.client_closed();
+    assert!(stage.closed, "nothing waits");
+}
+
+#[test]
+fn the_agents_end_withdraws_everything() {
+    let mut stage = Stage::new("agent", &json!({}));
+    stage.ask(&json!(4), "s", "c");
+    stage.agent_closed();
+    assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 4);
+    assert!(stage.was_told("requester_gone"));
+    assert!(stage.answers(&json!(4)).is_empty());
+}
+
+#[test]
+fn a14_commands_never_reach_the_agent() {
+    let mut stage = Stage::new("agent", &json!({}));
+    stage.client(&json!({"id":"p","method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"/skip-permissions on"}]}}));
+    assert!(stage.to_agent.is_empty());
+    assert!(stage.was_told("Slash"));
+    stage.client(&json!({"method":"$/cancel_request","params":{"requestId":"p"}}));
+    assert!(stage.to_agent.is_empty());
+    let ticket = stage
+        .told
+        .iter()
+        .find_map(|t| t.strip_prefix("Slash { ticket: ")?.split(',').next()?.parse().ok())
+        .unwrap();
+    stage.news(News::Slash { ticket, text: "it is on".to_owned() });
+    assert_eq!(stage.at_client("session/update")["params"]["update"]["content"]["text"], "it is on");
+    let last: Value = serde_json::from_str(stage.to_client.last().unwrap()).unwrap();
+    assert_eq!((&last["id"], &last["result"]["stopReason"]), (&json!("p"), &json!("end_turn")));
+}

@@ -1,0 +1,151 @@
+//! Asks that the agent keeps to itself.
+
+use askd_agents::acp::{Answered, News};
+use askd_agents::hidden::{HiddenEnd, HiddenEvent, HiddenReply};
+use askd_wire::Verdict;
+use serde_json::{Value, json};
+
+use crate::support::{Stage, hidden_ask};
+
+fn opencode(capabilities: &Value) -> Stage {
+    Stage::new("OpenCode", capabilities)
+}
+
+#[test]
+fn a1_a2_a_hidden_ask_comes_on_the_root_session_with_the_mark() {
+    let mut stage = opencode(&json!({}));
+    stage.hidden(hidden_ask("per_1", "child", "call_7"));
+    assert!(stage.to_client.is_empty(), "durable before visible");
+    let raise = stage.raised[0].1.clone();
+    assert_eq!((raise.session.as_str(), raise.parent.as_deref()), ("child", Some("s")));
+    let ask = stage.last_raised();
+    let shown = stage.at_client("session/request_permission");
+    assert_eq!(shown["id"].as_str().unwrap().strip_prefix("askd-m-").map(str::len), Some(1));
+    let params = &shown["params"];
+    assert_eq!(params["sessionId"], "s");
+    assert_eq!(params["toolCall"]["toolCallId"], "child/call_7");
+    assert_eq!(params["toolCall"]["title"], "[title of child] touch x");
+    assert_eq!(params["toolCall"]["kind"], "execute");
+    assert_eq!(params["toolCall"]["rawInput"], json!({"command":"touch x"}));
+    assert_eq!(
+        params["_meta"]["fx"]["subagent"],
+        json!({"sessionId":"child","workId":"task-1","toolCallId":"call_7"})
+    );
+    let ids: Vec<&str> =
+        params["options"].as_array().unwrap().iter().map(|o| o["optionId"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["once", "always", "reject"]);
+    let announced = stage.to_client.iter().position(|l| l.contains("\"tool_call\"")).unwrap();
+    let asked = stage.to_client.iter().position(|l| l.contains("request_permission")).unwrap();
+    assert!(announced < asked);
+    // Answered in the client.
+    stage.clear();
+    stage.select(&shown["id"], "once");
+    stage.news(News::Answered { ask, how: Answered::Won });
+    assert_eq!(stage.replies, [("per_1".to_owned(), HiddenReply::Once, None)]);
+    assert!(stage.to_agent.is_empty(), "the agent knows nothing of this request");
+    assert!(stage.at_client("session/update")["params"]["update"]["status"] == "completed");
+}
+
+#[test]
+fn a3_a_client_with_child_sessions_hears_of_the_child_first() {
+    let mut stage = opencode(&json!({"subagents":{}}));
+    stage.hidden(hidden_ask("per_1", "child", "call_7"));
+    stage.last_raised();
+    let updates = stage.all_at_client("session/update");
+    assert_eq!(updates[0]["params"]["sessionId"], "s");
+    let child = &updates[0]["params"]["update"];
+    assert_eq!((&child["sessionUpdate"], &child["sessionId"]), (&json!("subagent_update"), &json!("child")));
+    assert_eq!((&child["title"], &child["description"]), (&json!("title of child"), &json!("general")));
+    assert_eq!(child["state"]["state"], "requires_action");
+    assert!(child.get("capabilities").is_none(), "we cannot cancel it");
+    let shown = stage.at_client("session/request_permission");
+    assert_eq!(shown["params"]["sessionId"], "child");
+    assert_eq!(shown["params"]["toolCall"]["toolCallId"], "call_7");
+    assert!(shown["params"].get("_meta").is_none());
+}
+
+#[test]
+fn a5_two_children_get_opposite_answers() {
+    let mut stage = opencode(&json!({}));
+    stage.hidden(hidden_ask("per_1", "a", "c"));
+    let a = stage.last_raised();
+    stage.hidden(hidden_ask("per_2", "b", "c"));
+    let b = stage.last_raised();
+    assert_eq!(stage.all_at_client("session/request_permission").len(), 2);
+    stage.elsewhere(b, "once", Verdict::Allow);
+    stage.elsewhere(a, "reject", Verdict::Deny);
+    assert_eq!(
+        stage.replies,
+        [
+            ("per_2".to_owned(), HiddenReply::Once, None),
+            ("per_1".to_owned(), HiddenReply::Reject, Some("not this one".to_owned()))
+        ]
+    );
+    assert_eq!(stage.all_at_client("$/cancel_request").len(), 2);
+}
+
+#[test]
+fn a6_a_cancel_rejects_hidden_asks_and_a_late_allow_does_nothing() {
+    let mut stage = opencode(&json!({}));
+    stage.hidden(hidden_ask("per_1", "child", "c"));
+    let ask = stage.last_raised();
+    let id = stage.at_client("session/request_permission")["id"].clone();
+    stage.clear();
+    stage.client(&json!({"method":"session/cancel","params":{"sessionId":"s"}}));
+    assert_eq!(stage.replies, [("per_1".to_owned(), HiddenReply::Reject, None)]);
+    assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], id);
+    stage.clear();
+    stage.select(&id, "once");
+    stage.elsewhere(ask, "once", Verdict::Allow);
+    assert!(stage.replies.is_empty() && stage.to_agent.is_empty());
+    // One that comes while the turn ends is rejected unseen.
+    stage.hidden(hidden_ask("per_2", "child", "d"));
+    assert_eq!(stage.replies, [("per_2".to_owned(), HiddenReply::Reject, None)]);
+    assert!(stage.to_client.is_empty() && stage.raised.is_empty());
+}
+
+#[test]
+fn a7_a_hidden_ask_that_was_settled_elsewhere_is_withdrawn() {
+    for (how, told) in [
+        (HiddenEnd::Allowed, "allowed: true"),
+        (HiddenEnd::Rejected, "allowed: false"),
+        (HiddenEnd::Vanished, "Withdraw"),
+    ] {
+        let mut stage = opencode(&json!({}));
+        stage.hidden(hidden_ask("per_1", "child", "c"));
+        stage.last_raised();
+        stage.clear();
+        stage.hidden(HiddenEvent::Gone { id: "per_1".to_owned(), how });
+        assert!(stage.was_told(told), "{:?}", stage.told);
+        assert_eq!(stage.all_at_client("$/cancel_request").len(), 1);
+        assert!(stage.replies.is_empty());
+    }
+}
+
+#[test]
+fn a_main_ask_is_not_shown_twice_and_its_servers_word_withdraws_the_dialog() {
+    let mut stage = opencode(&json!({}));
+    let mut event = hidden_ask("per_1", "s", "c");
+    if let HiddenEvent::Asked(ask) = &mut event {
+        ask.subagent = None;
+    }
+    stage.hidden(event);
+    assert!(stage.raised.is_empty());
+    stage.ask(&json!(4), "s", "c");
+    stage.hidden(HiddenEvent::Gone { id: "per_1".to_owned(), how: HiddenEnd::Rejected });
+    assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 4);
+    assert!(stage.was_told("OwnPromptAnswered { call: \"c\", allowed: false }"));
+    assert!(stage.answers(&json!(4)).is_empty());
+}
+
+#[test]
+fn a_hidden_ask_without_askd_is_the_clients_alone() {
+    let mut stage = opencode(&json!({}));
+    stage.hidden(hidden_ask("per_1", "child", "c"));
+    let ask = stage.raised[0].0;
+    stage.news(News::Unavailable { ask, why: "no askd daemon runs".to_owned() });
+    let id = stage.at_client("session/request_permission")["id"].clone();
+    stage.select(&id, "reject");
+    assert_eq!(stage.replies, [("per_1".to_owned(), HiddenReply::Reject, None)]);
+    assert!(stage.was_told("Record { ask: "));
+}

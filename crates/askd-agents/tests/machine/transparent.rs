@@ -1,0 +1,107 @@
+//! What is not an ask passes byte for byte.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::support::Stage;
+
+fn any_line() -> impl Strategy<Value = Vec<u8>> {
+    let id = prop_oneof![
+        Just("0".to_owned()),
+        Just("\"0\"".to_owned()),
+        Just("null".to_owned()),
+        Just("-1".to_owned()),
+        Just("1.5".to_owned()),
+        Just("9007199254740993".to_owned()),
+        "\"[a-z]{0,4}\"",
+    ];
+    let method = prop_oneof![
+        Just("session/update"),
+        Just("session/request_permission"),
+        Just("fs/read_text_file"),
+        Just("elicitation/create"),
+        Just("_qwencode/start_turn"),
+        Just("craft/drainMidTurnQueue"),
+        Just("$/whatever"),
+    ];
+    let params = prop_oneof![
+        Just("{}".to_owned()),
+        Just("null".to_owned()),
+        Just("[1,2]".to_owned()),
+        Just(
+            r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"n":1.0e2}}}"#
+                .to_owned()
+        ),
+        Just(
+            r#"{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","zusätzlich":1}}"#
+                .to_owned()
+        ),
+        Just(r#"{"sessionId":"s","update":{"sessionUpdate":"nobody_knows"}}"#.to_owned()),
+        Just(r#"{ "sessionId" : "s" , "options":[] }"#.to_owned()),
+    ];
+    let end = prop_oneof![Just("\n"), Just("\r\n"), Just("")];
+    prop_oneof![
+        prop::collection::vec(any::<u8>().prop_filter("no line end", |b| *b != b'\n'), 0..200),
+        (id.clone(), method.clone(), params.clone(), end.clone()).prop_map(|(id, method, params, end)| {
+            format!("{{\"id\":{id},\"x\":[1.00],\"method\":\"{method}\",\"params\":{params}}}{end}")
+                .into_bytes()
+        }),
+        (method, params, end.clone()).prop_map(|(method, params, end)| format!(
+            "{{\"method\" :\"{method}\",\"params\":{params}}}{end}"
+        )
+        .into_bytes()),
+        (id, end)
+            .prop_map(|(id, end)| format!("{{\"id\":{id},\"error\":{{\"code\":-32601}}}}{end}").into_bytes()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a13_everything_else_passes_byte_for_byte_and_in_order(
+        lines in prop::collection::vec((any::<bool>(), any_line()), 1..40),
+        known in any::<bool>(),
+    ) {
+        let mut stage = if known { Stage::new("agent", &json!({})) } else { Stage::bare(false) };
+        let mut machine = std::mem::replace(&mut stage.machine, Stage::bare(false).machine);
+        let (mut to_agent, mut to_client) = (Vec::new(), Vec::new());
+        let (mut want_agent, mut want_client) = (Vec::new(), Vec::new());
+        for (from_agent, line) in lines {
+            if from_agent {
+                want_client.push(line.clone());
+                machine.agent_line(line, stage.now);
+            } else {
+                want_agent.push(line.clone());
+                machine.client_line(line, stage.now);
+            }
+            for action in machine.take() {
+                match action {
+                    askd_agents::acp::Action::ToAgent(line) => to_agent.push(line),
+                    askd_agents::acp::Action::ToClient(line) => to_client.push(line),
+                    _ => {}
+                }
+            }
+        }
+        prop_assert_eq!(to_agent, want_agent);
+        prop_assert_eq!(to_client, want_client);
+    }
+}
+
+#[test]
+fn a13_an_ask_passes_as_it_was_written() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let line = "{ \"id\":0, \"method\":\"session/request_permission\",\"extra\":1.50,\"params\":{\"sessionId\":\"s\",\"toolCall\":{\"toolCallId\":\"c\",\"later\":{}},\"options\":[{\"optionId\":\"a\",\"name\":\"A\",\"kind\":\"allow_once\",\"z\":0}]}}\r\n";
+    stage.agent_raw(line.as_bytes());
+    assert_eq!(stage.to_client, [line]);
+    assert_eq!(stage.raised.len(), 1);
+}
+
+#[test]
+fn a16_questions_are_nobodys_asks() {
+    let mut stage = Stage::new("agent", &json!({}));
+    for method in ["elicitation/create", "terminal/create", "_custom/ask", "fs/write_text_file"] {
+        stage.agent(&json!({"id":method,"method":method,"params":{"sessionId":"s","message":"May I?"}}));
+    }
+    assert_eq!((stage.to_client.len(), stage.raised.len()), (4, 0));
+}
