@@ -4,7 +4,7 @@ use crate::flaw::Flaw;
 use crate::{Failure, run_with};
 
 /// Worlds that a flaw may stay hidden in.
-const PATIENCE: u64 = 300;
+const PATIENCE: u64 = 600;
 
 fn found(flaw: Flaw) -> Box<Failure> {
     (0..PATIENCE)

@@ -55,6 +55,12 @@ impl World {
         if self.ledger.ids.contains_key(&entry.entry.id) {
             self.broken(&[], format!("the entry {} is there twice", entry.entry.id));
         }
+        if let (StreamId::Session(root), Event::OverridesSet { overrides, .. }) =
+            (&entry.stream, &entry.entry.event)
+            && let Err(why) = self.judge_overrides(root, overrides)
+        {
+            self.broken(&[], format!("overrides of {root}: {why}"));
+        }
         let StreamId::Ask(id) = entry.stream else { return };
         if let Err(why) = self.judge_ask(d, id, entry) {
             self.broken(&[id], format!("{}: {why}", entry.entry.event.name()));
@@ -64,7 +70,7 @@ impl World {
     fn judge_ask(&self, d: usize, id: AskId, entry: &Positioned) -> Result<(), String> {
         let event = &entry.entry.event;
         if let Event::Asked { ask } = event {
-            return self.judge_asked(id, ask);
+            return self.judge_asked(d, id, ask);
         }
         let file = self.ledger.files.get(&id).ok_or("the ask was never asked")?;
         match event {
@@ -123,7 +129,7 @@ impl World {
         }
     }
 
-    fn judge_asked(&self, id: AskId, ask: &Ask) -> Result<(), String> {
+    fn judge_asked(&self, d: usize, id: AskId, ask: &Ask) -> Result<(), String> {
         must(!self.ledger.files.contains_key(&id), "it was asked before")?;
         must(!self.ledger.handles.contains(&ask.handle), "its handle was given before")?;
         let r = *self.raised.get(&id).ok_or("nobody asked")?;
@@ -134,6 +140,7 @@ impl World {
             && raise.session == ask.lineage.session
             && raise.action.digest() == ask.digest;
         must(same, "it is not what was asked")?;
+        self.judge_policy(d, raise, ask)?;
         let call = &self.calls[self.requesters[r].call];
         // A request that was read when its call was over already may be taken for another one like it.
         let late = call.phase != Phase::Asking;
@@ -216,7 +223,7 @@ impl World {
                 must(seen, "the agent's own prompt was not answered so")
             }
             Cause::Skip => {
-                must(self.plan.settings.skip, "nobody skips permissions")?;
+                must(self.may_skip(d, ask), "nobody skips permissions")?;
                 must(
                     ask.class == Class::Tool && outcome.kind == OutcomeKind::Allowed,
                     "only a tool is allowed so",
@@ -417,6 +424,12 @@ impl World {
 
     fn count_event(&mut self, event: &Event) {
         self.counts.add(event.name());
+        if let Event::Asked { ask } = event
+            && let Some(r) = self.raised.get(&ask.id)
+            && self.is_overridden(&self.requesters[*r].raise, ask)
+        {
+            self.counts.add("asked under an override");
+        }
         if let Event::Settled { outcome } | Event::Withdrawn { outcome } = event {
             self.counts.add(match (outcome.kind, outcome.cause) {
                 (OutcomeKind::Allowed, Cause::Person) if outcome.late_of.is_some() => {

@@ -11,6 +11,8 @@ use askd_core::{
 use askd_journal::{MemoryJournal, Position, Positioned, Reader, Version};
 use uuid::Uuid;
 
+use crate::overrides::Stack;
+
 /// Everything that was committed about one ask.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
@@ -95,6 +97,17 @@ pub(crate) struct SessionFile {
     pub(crate) parent: Option<SessionKey>,
     /// Work id and parent of each subagent.
     pub(crate) subagents: BTreeMap<String, Option<String>>,
+    pub(crate) ended: bool,
+    /// What was set for it over the config, and what that was before each change.
+    pub(crate) overrides: Stack,
+    pub(crate) before: Vec<Stack>,
+}
+
+impl SessionFile {
+    fn change(&mut self, change: impl FnOnce(&mut Stack)) {
+        self.before.push(self.overrides.clone());
+        change(&mut self.overrides);
+    }
 }
 
 pub(crate) struct Ledger {
@@ -186,8 +199,21 @@ impl Ledger {
     fn fold_session(&mut self, key: &SessionKey, entry: &Positioned) {
         let position = entry.position;
         match &entry.entry.event {
+            Event::OverridesSet { overrides, .. } => {
+                self.sessions.entry(key.clone()).or_default().change(|stack| stack.push(overrides));
+            }
+            Event::SessionEnded { .. } => {
+                let known = self.sessions.entry(key.clone()).or_default();
+                known.ended = true;
+                known.change(Stack::clear);
+            }
+            _ => {}
+        }
+        match &entry.entry.event {
             Event::SessionStarted { session } => {
-                self.sessions.entry(key.clone()).or_default().parent = session.parent.clone();
+                let known = self.sessions.entry(key.clone()).or_default();
+                known.parent = session.parent.clone();
+                known.ended = false;
             }
             Event::SubagentStarted { subagent, .. } => {
                 let known = self.sessions.entry(key.clone()).or_default();

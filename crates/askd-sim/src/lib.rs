@@ -15,6 +15,7 @@ mod flaw;
 mod flaws;
 mod judge;
 mod ledger;
+mod overrides;
 mod person;
 mod plan;
 mod release;

@@ -64,6 +64,8 @@ pub(crate) struct Plan {
     /// Per cent, of calls.
     pub(crate) killed_requesters: u32,
     pub(crate) strangers: u32,
+    /// Per cent, of the weather: a person changes settings for a while.
+    pub(crate) overrides: u32,
 }
 
 impl Plan {
@@ -91,7 +93,7 @@ impl Plan {
             let chance = u32::try_from(dice.between(1, most)).unwrap_or(1);
             if some { chance } else { 0 }
         };
-        Self {
+        let mut plan = Self {
             settings,
             daemons,
             agents,
@@ -113,7 +115,12 @@ impl Plan {
             killed_requesters: some(25),
             strangers: some(20),
             chaos_ms: dice.between(300_000, 3_600_000),
+            overrides: 0,
+        };
+        if dice.percent(50) {
+            plan.overrides = u32::try_from(dice.between(1, 40)).unwrap_or(1);
         }
+        plan
     }
 }
 

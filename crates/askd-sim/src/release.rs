@@ -105,6 +105,10 @@ impl World {
                 touched.insert(*id);
             }
             (Command::Observe(seen), Ok(_)) => self.note_observed(seen, mail.from),
+            (Command::SetOverrides { .. }, Err(_)) => self.counts.add("override refused"),
+            (Command::SetOverrides { session: None, overrides, .. }, Ok(_)) => {
+                self.daemons[d].everywhere.push(overrides);
+            }
             (Command::RemotePolled { .. }, Err(_)) => self.hold_again(d),
             (Command::RemotePolled { surface }, Ok(_)) => {
                 self.polled(d, surface);

@@ -13,6 +13,7 @@ use askd_writer::{Point, Probe, Writer};
 use crate::dice::EntryIds;
 use crate::disk::{Disk, Met};
 use crate::flaw::Flaw;
+use crate::overrides::Stack;
 use crate::story::tell;
 use crate::transport::{Back, Conn, Mail, Sender};
 use crate::world::{Happening, World};
@@ -48,6 +49,9 @@ pub(crate) struct Daemon {
     pub(crate) polled: BTreeSet<SurfaceId>,
     /// The newest batch says that a remote surface was polled.
     pub(crate) polling: bool,
+    /// What people set for every session: acknowledged, and what it may have been in the newest batch.
+    pub(crate) everywhere: Stack,
+    pub(crate) perhaps: Vec<Stack>,
     /// What the writer has to know before anything else: a start or a wake, and what could not be recorded.
     first: Vec<Command>,
     /// The newest batch, or what is left of the queue, says that a requester came or left.
@@ -83,6 +87,8 @@ impl Daemon {
             hold_at_most: None,
             polled: BTreeSet::new(),
             polling: false,
+            everywhere: Stack::default(),
+            perhaps: vec![Stack::default()],
             first: Vec::new(),
             moving: false,
             remote_before: BTreeSet::new(),
@@ -305,6 +311,7 @@ impl World {
         self.daemons[d].moving =
             commands.iter().chain(left).any(|c| matches!(c, Command::LinkClosed { .. } | Command::Raise(_)));
         self.daemons[d].polling = commands.iter().any(|c| matches!(c, Command::RemotePolled { .. }));
+        self.may_be_in_force(d, &group);
         let now = self.clock.stamp();
         self.reply_early(d, &group);
         let before = self.reach(d);

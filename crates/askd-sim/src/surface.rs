@@ -227,6 +227,9 @@ impl World {
             Command::RevokeLate { ask, .. } => {
                 self.sent.revocations.insert(*ask);
             }
+            Command::SetOverrides { session, overrides, .. } => {
+                self.sent.overrides.push((session.clone(), overrides.clone()));
+            }
             _ => {}
         }
         tell!(self, command.needs(), "surface {s}: {command:?}");

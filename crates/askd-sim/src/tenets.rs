@@ -263,6 +263,9 @@ impl World {
 
     /// Everything that is not over was read back at the start.
     pub(crate) fn check_loaded(&mut self, d: usize) {
+        if let Err(why) = self.overrides_hold(d) {
+            self.broken(&[], format!("daemon {d} started: {why}"));
+        }
         let Some(writer) = &self.daemons[d].writer else { return };
         let lost = self
             .ledger
@@ -302,6 +305,7 @@ impl World {
                 ));
             }
         }
+        self.overrides_hold(d).map_err(|why| (None, why))?;
         if self.plan.daemons > 1 {
             return Ok(());
         }

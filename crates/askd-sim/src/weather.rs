@@ -46,6 +46,10 @@ impl World {
         if self.dice.percent(plan.strangers) {
             self.stranger();
         }
+        // A world without overrides is what it was before there were any.
+        if plan.overrides > 0 && self.dice.percent(plan.overrides) {
+            self.override_something();
+        }
     }
 
     fn suspend(&mut self) {

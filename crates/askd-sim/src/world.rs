@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use askd_core::command::{Answer, Command};
-use askd_core::{AskId, SessionKey};
+use askd_core::{AskId, Overrides, SessionKey};
 use askd_journal::MemoryStore;
 
 use crate::agent::{Agent, Call, Wanted};
@@ -131,6 +131,7 @@ pub(crate) struct Sent {
     pub(crate) refused: BTreeSet<AskId>,
     pub(crate) handed_back: BTreeSet<AskId>,
     pub(crate) stops: u64,
+    pub(crate) overrides: Vec<(Option<SessionKey>, Overrides)>,
 }
 
 /// The first tenet that did not hold.

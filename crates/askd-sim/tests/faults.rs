@@ -9,7 +9,8 @@ use askd_core::event::{CallInfo, Scope, SurfaceInfo};
 use askd_core::id::StreamId;
 use askd_core::state::AskState;
 use askd_core::{
-    AskId, BootId, Decision, Hash256, Instance, LinkId, Now, Refusal, SessionKey, Settings, SurfaceId,
+    AskId, BootId, Decision, Hash256, Instance, LinkId, Now, Overrides, Refusal, SessionKey, Settings,
+    SurfaceId,
 };
 use askd_journal::{Fault, Faults, HeadState, MemoryJournal, MemoryStore, Reader};
 use askd_writer::{Batched, Ids, Writer};
@@ -369,4 +370,28 @@ fn a_stepped_clock_moves_no_limit_of_an_ask_that_is_read_again() {
     assert!(matches!(rig.run(shown), Err(Refusal::NotRecorded(_))));
     rig.run(Command::Tick).unwrap();
     assert!(rig.writer.state().ask(id).is_some_and(AskState::is_open));
+}
+
+#[test]
+fn t7_overrides_that_were_not_recorded_are_not_in_force() {
+    for name in [None, Some("s")] {
+        let mut rig = rig();
+        rig.see("s", Seen::SessionStarted);
+        let set = |skip| Command::SetOverrides {
+            session: name.map(session),
+            overrides: Overrides { skip: Some(skip), ..Overrides::default() },
+            by: "a person".to_owned(),
+        };
+        rig.run(set(false)).unwrap();
+        // In one batch with something that has to be written, as overrides for all are only kept in memory.
+        let asks = Command::Raise(Box::new(raise(1)));
+        rig.faults.inject(Fault::Full);
+        let replies = rig.batch(&[asks, set(true)]).replies;
+        assert!(replies.iter().all(|r| matches!(r, Err(Refusal::NotRecorded(_)))), "{replies:?}");
+        let id = rig.raise(raise(2));
+        assert!(rig.ask(id).is_open(), "{name:?}: nobody let it skip");
+        assert!(!rig.writer.state().settings_for(&session("s")).skip);
+        rig.run(set(true)).unwrap();
+        assert!(rig.writer.state().settings_for(&session("s")).skip);
+    }
 }

@@ -85,6 +85,12 @@ const HAPPENS: &[&str] = &[
     "answered at the deadline",
     "stranger refused",
     "late always",
+    "override for a session",
+    "override for all",
+    "override refused",
+    "overrides_set",
+    "asked under an override",
+    "allowed as skipped",
     // What requesters and agents live through.
     "raised",
     "re-attached",

@@ -118,6 +118,7 @@ impl<J: Journal> Writer<J> {
 
     fn run_recovered(&mut self, commands: &[Command], now: Now) -> Result<Batched, Died> {
         let waits = self.state.waits_for_remotes(now);
+        let overrides = self.state.overrides().clone();
         for _ in 0..ATTEMPTS {
             self.held_before.clear();
             let mut records = Vec::new();
@@ -141,11 +142,13 @@ impl<J: Journal> Writer<J> {
                 }
                 Settled::Again => {}
                 Settled::NotWritten(why) => {
+                    self.state.take_overrides_back(overrides);
                     self.wait_for_remotes_again(waits, commands, now);
                     return Ok(not_recorded(commands, &why));
                 }
             }
         }
+        self.state.take_overrides_back(overrides);
         self.wait_for_remotes_again(waits, commands, now);
         Ok(not_recorded(commands, "other writers were always first"))
     }

@@ -62,6 +62,11 @@ impl State {
         &self.overrides
     }
 
+    /// Takes back what was set for every session by commands that were refused after all: the journal does not have it.
+    pub fn take_overrides_back(&mut self, before: Overrides) {
+        self.overrides = before;
+    }
+
     /// A background tool ask more than the queue takes: `cap + 1` are open already in this session's tree.
     pub(super) fn queue_is_full(&self, root: &SessionKey, cap: u32) -> bool {
         let room = usize::try_from(cap).unwrap_or(usize::MAX).saturating_add(1);

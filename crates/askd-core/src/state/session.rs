@@ -93,6 +93,7 @@ impl Session {
     /// Forgets what the journal can give back.
     pub(super) fn reset(&mut self) {
         self.subagents.clear();
+        self.overrides = Overrides::default();
         self.ended = false;
         self.ended_at = None;
     }
