@@ -129,14 +129,30 @@ pub fn forget_stop(places: &Places) -> io::Result<()> {
     }
 }
 
-/// This program's own file, for [`autostart`]; also after it was replaced by an upgrade while it ran.
+/// The hook path as a program of its own, installed beside `askd`.
+const HOOK_PROGRAM: &str = "askd-hook";
+
+/// The file of the `askd` that this program is or is installed beside, for [`autostart`]; also after it was replaced
+/// by an upgrade while it ran.
 pub fn own_exe() -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     let exe = std::env::current_exe().ok()?;
-    match exe.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
-        Some(path) => Some(PathBuf::from(std::ffi::OsStr::from_bytes(path))),
-        None => Some(exe),
-    }
+    let exe = match exe.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        Some(path) => PathBuf::from(std::ffi::OsStr::from_bytes(path)),
+        None => exe,
+    };
+    Some(if exe.file_name().is_some_and(|name| name == HOOK_PROGRAM) {
+        exe.with_file_name("askd")
+    } else {
+        exe
+    })
+}
+
+/// What an agent is told to run as its hook, given the `askd` that sets it up: the small program beside it, which
+/// starts in half the time, or that `askd` itself where it was installed alone. Both take the same arguments.
+pub fn hook_exe(askd: &Path) -> PathBuf {
+    let beside = askd.with_file_name(HOOK_PROGRAM);
+    if beside.is_file() { beside } else { askd.to_path_buf() }
 }
 
 fn refuse_when_stopped(places: &Places) -> Result<(), Unavailable> {

@@ -18,8 +18,13 @@ impl Clock {
     }
 
     pub(crate) fn now(self) -> Now {
-        Now { boot: self.boot, boot_ms: boot_ms(), wall_ms: Timestamp::now().as_millisecond() }
+        Now { boot: self.boot, boot_ms: boot_ms(), wall_ms: wall_ms() }
     }
+}
+
+/// Milliseconds since the epoch.
+pub(crate) fn wall_ms() -> i64 {
+    Timestamp::now().as_millisecond()
 }
 
 /// Milliseconds since boot, suspend included.

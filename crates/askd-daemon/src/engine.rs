@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use askd_core::command::{Command, Reply};
 use askd_core::id::StreamId;
 use askd_core::state::{AskState, Session};
-use askd_core::{AskId, Event, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
+use askd_core::{
+    Answer, AskId, Event, Instance, Overrides, Refusal, Seen, SessionKey, Settings, SurfaceId, TokenHash,
+};
 use askd_journal::{Journal, Position};
 use askd_writer::Writer;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -66,6 +68,15 @@ enum Message {
     Do {
         command: Command,
         reply: oneshot::Sender<Done>,
+        /// Resolves like [`Message::Wait`] for the ask that the command is about; dropped when there is none, or when
+        /// it is over already.
+        over: Option<oneshot::Sender<Shot>>,
+    },
+    /// An answer to the ask that goes by this name now.
+    Answer {
+        name: String,
+        answer: Box<dyn FnOnce(AskId) -> Answer + Send>,
+        reply: oneshot::Sender<Result<Option<Done>, String>>,
     },
     /// Resolves when the ask needs no more waiting: settled, or handed back.
     Wait {
@@ -84,9 +95,6 @@ enum Message {
     },
     Counts {
         reply: oneshot::Sender<Counts>,
-    },
-    Instances {
-        reply: oneshot::Sender<BTreeSet<Instance>>,
     },
     Loosenings {
         reply: oneshot::Sender<BTreeSet<(String, String)>>,
@@ -120,6 +128,7 @@ enum Message {
 #[derive(Debug, Clone)]
 pub(crate) struct Engine {
     queue: Sender<Message>,
+    instances: watch::Receiver<Arc<BTreeSet<Instance>>>,
 }
 
 /// What the writer thread tells the rest of the daemon.
@@ -139,12 +148,13 @@ impl Engine {
         outlets: Outlets,
     ) -> std::io::Result<(Self, std::thread::JoinHandle<()>)> {
         let (queue, messages) = channel();
+        let (found, instances) = watch::channel(Arc::default());
         let desk = Desk {
             writer,
             clock,
             outlets,
             waiters: BTreeMap::new(),
-            known_agents: BTreeSet::new(),
+            instances: found,
             owed: Vec::new(),
             failing: false,
             told_waiting: BTreeMap::new(),
@@ -153,23 +163,39 @@ impl Engine {
         };
         let thread =
             std::thread::Builder::new().name("writer".to_owned()).spawn(move || desk.work(&messages))?;
-        Ok((Self { queue }, thread))
+        Ok((Self { queue, instances }, thread))
     }
 
     pub(crate) async fn run(&self, command: Command) -> Done {
-        let (reply, done) = oneshot::channel();
-        let gone =
-            || Done { reply: Err(Refusal::NotRecorded("the daemon is stopping".to_owned())), shot: None };
-        if self.queue.send(Message::Do { command, reply }).is_err() {
-            return gone();
+        self.call(|reply| Message::Do { command, reply, over: None }).await.unwrap_or_else(stopping)
+    }
+
+    /// Runs a command about an ask. The second value resolves when that ask needs no more waiting, as by
+    /// [`Engine::wait`]; at once with an error when it was over with the command.
+    pub(crate) async fn run_and_wait(&self, command: Command) -> (Done, oneshot::Receiver<Shot>) {
+        let (over, wait) = oneshot::channel();
+        let done = self.call(|reply| Message::Do { command, reply, over: Some(over) }).await;
+        (done.unwrap_or_else(stopping), wait)
+    }
+
+    /// Answers the ask that goes by this id or handle. `None`: there is none.
+    pub(crate) async fn answer(
+        &self,
+        name: &str,
+        answer: impl FnOnce(AskId) -> Answer + Send + 'static,
+    ) -> Option<Done> {
+        let message = |reply| Message::Answer { name: name.to_owned(), answer: Box::new(answer), reply };
+        match self.call(message).await {
+            Some(Ok(done)) => done,
+            Some(Err(why)) => Some(Done { reply: Err(Refusal::NotRecorded(why)), shot: None }),
+            None => Some(stopping()),
         }
-        done.await.unwrap_or_else(|_| gone())
     }
 
     /// Sends a command whose reply nobody wants.
     pub(crate) fn tell(&self, command: Command) {
         let (reply, _) = oneshot::channel();
-        let _ = self.queue.send(Message::Do { command, reply });
+        let _ = self.queue.send(Message::Do { command, reply, over: None });
     }
 
     /// Waits until the ask is settled or handed back; `None`: the daemon stops.
@@ -198,8 +224,9 @@ impl Engine {
         self.call(|reply| Message::Counts { reply }).await
     }
 
-    pub(crate) async fn instances(&self) -> Option<BTreeSet<Instance>> {
-        self.call(|reply| Message::Instances { reply }).await
+    /// Agent processes that live sessions or unfinished asks belong to, as of the last reply that was given.
+    pub(crate) fn instances(&self) -> Arc<BTreeSet<Instance>> {
+        Arc::clone(&self.instances.borrow())
     }
 
     pub(crate) async fn loosenings(&self) -> BTreeSet<(String, String)> {
@@ -247,7 +274,7 @@ struct Desk<J> {
     clock: Clock,
     outlets: Outlets,
     waiters: BTreeMap<AskId, Vec<oneshot::Sender<Shot>>>,
-    known_agents: BTreeSet<Instance>,
+    instances: watch::Sender<Arc<BTreeSet<Instance>>>,
     /// Facts that the journal did not take yet.
     owed: Vec<Command>,
     /// The journal did not take the last batch.
@@ -259,7 +286,41 @@ struct Desk<J> {
     last: Position,
 }
 
-type Pending = (Command, oneshot::Sender<Done>);
+struct Pending {
+    command: Command,
+    reply: Answerer,
+    over: Option<oneshot::Sender<Shot>>,
+}
+
+/// Who hears what came of a command.
+enum Answerer {
+    Doer(oneshot::Sender<Done>),
+    Person(oneshot::Sender<Result<Option<Done>, String>>),
+    Nobody,
+}
+
+impl Answerer {
+    fn hear(self, done: Done) {
+        match self {
+            Self::Doer(reply) => drop(reply.send(done)),
+            Self::Person(reply) => drop(reply.send(Ok(Some(done)))),
+            Self::Nobody => {}
+        }
+    }
+
+    /// Nothing has to be made ready for nobody.
+    fn listens(&self) -> bool {
+        match self {
+            Self::Doer(reply) => !reply.is_closed(),
+            Self::Person(reply) => !reply.is_closed(),
+            Self::Nobody => false,
+        }
+    }
+}
+
+fn stopping() -> Done {
+    Done { reply: Err(Refusal::NotRecorded("the daemon is stopping".to_owned())), shot: None }
+}
 
 impl<J: Journal> Desk<J> {
     fn work(mut self, messages: &Receiver<Message>) {
@@ -275,7 +336,12 @@ impl<J: Journal> Desk<J> {
             let mut next = Some(first);
             while let Some(message) = next {
                 match message {
-                    Message::Do { command, reply } => commands.push((command, reply)),
+                    Message::Do { command, reply, over } => {
+                        commands.push(Pending { command, reply: Answerer::Doer(reply), over });
+                    }
+                    Message::Answer { name, answer, reply } => {
+                        commands.extend(self.named(&name, answer, reply))
+                    }
                     other => rest.push(other),
                 }
                 // What asks for the state must see what was sent before it, and nothing sent after.
@@ -301,13 +367,15 @@ impl<J: Journal> Desk<J> {
         // People do not wait for a burst of new asks. Nothing depends on an order between requests that are under
         // way at the same time.
         // A timer fires only after what arrived with it: an answer that is here is in time.
-        pending.sort_by_key(|(command, _)| match command {
+        pending.sort_by_key(|one| match one.command {
             Command::Answer(_) => 0,
             Command::Tick => 2,
             _ => 1,
         });
-        let owed = std::mem::take(&mut self.owed).into_iter().map(|command| (command, oneshot::channel().0));
-        let (commands, senders): (Vec<_>, Vec<_>) = owed.chain(pending).unzip();
+        let owed =
+            std::mem::take(&mut self.owed).into_iter().map(|command| (command, (Answerer::Nobody, None)));
+        let pending = pending.into_iter().map(|one| (one.command, (one.reply, one.over)));
+        let (commands, listeners): (Vec<_>, Vec<_>) = owed.chain(pending).unzip();
         let now = self.clock.now();
         // The crash points abort by themselves: in a daemon `Died` never comes back.
         let Ok(batched) = self.writer.run(&commands, now) else { return };
@@ -316,7 +384,9 @@ impl<J: Journal> Desk<J> {
         }
         self.failing = batched.replies.iter().any(|r| matches!(r, Err(Refusal::NotRecorded(_))));
         let finished: BTreeMap<AskId, AskState> = batched.finished.into_iter().collect();
-        for ((command, sender), reply) in commands.iter().zip(senders).zip(batched.replies) {
+        // Before anybody hears of it: whoever was told that an agent is known can rely on that.
+        self.find_agents_of(&commands, &finished);
+        for ((command, (listener, over)), reply) in commands.iter().zip(listeners).zip(batched.replies) {
             // These report what has happened and nobody says it twice, so they go with the next batch.
             let facts = matches!(
                 command,
@@ -328,8 +398,16 @@ impl<J: Journal> Desk<J> {
             if facts && matches!(reply, Err(Refusal::NotRecorded(_))) {
                 self.owed.push(command.clone());
             }
-            let shot = about(command, &reply).and_then(|id| self.shot(id, &finished));
-            let _ = sender.send(Done { reply, shot });
+            let about = about(command, &reply);
+            if let (Some(id), Some(over)) = (about, over)
+                && self.writer.state().ask(id).is_some_and(|ask| !is_past(ask))
+            {
+                self.waiters.entry(id).or_default().push(over);
+            }
+            if listener.listens() {
+                let shot = about.and_then(|id| self.shot(id, &finished));
+                listener.hear(Done { reply, shot });
+            }
         }
         let mut touched: Vec<(Position, &'static str, AskId)> = Vec::new();
         for entry in &batched.committed {
@@ -356,13 +434,13 @@ impl<J: Journal> Desk<J> {
         self.tell_waiting(sessions);
         self.tell_slots();
         let _ = self.writer.released();
-        self.find_agents_of(&commands);
         self.set_alarm();
     }
 
     fn serve(&mut self, message: Message) {
         match message {
-            Message::Do { command, reply } => self.batch(vec![(command, reply)]),
+            // These are gathered into batches.
+            Message::Do { .. } | Message::Answer { .. } => {}
             Message::Wait { ask, reply } => match self.shot(ask, &BTreeMap::new()) {
                 Some(shot) if !is_over(&shot) => self.waiters.entry(ask).or_default().push(reply),
                 Some(shot) => drop(reply.send(shot)),
@@ -407,7 +485,6 @@ impl<J: Journal> Desk<J> {
                         .collect(),
                 });
             }
-            Message::Instances { reply } => drop(reply.send(self.writer.state().instances())),
             Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
             Message::AgentOf { session, reply } => {
                 let live = self.writer.state().session(&session).filter(|s| !s.ended);
@@ -446,11 +523,33 @@ impl<J: Journal> Desk<J> {
 
     fn leave(&mut self, release: bool) {
         if release {
-            let (reply, _) = oneshot::channel();
-            self.batch(vec![(Command::Stopping, reply)]);
+            self.batch(vec![Pending { command: Command::Stopping, reply: Answerer::Nobody, over: None }]);
         }
         if let Err(error) = self.writer.flush() {
             tracing::warn!("closing the journal: {error}");
+        }
+    }
+
+    /// The answer to the ask of this name; nobody hears of `None`, for it was replied to.
+    fn named(
+        &self,
+        name: &str,
+        answer: impl FnOnce(AskId) -> Answer,
+        reply: oneshot::Sender<Result<Option<Done>, String>>,
+    ) -> Option<Pending> {
+        match self.writer.resolve(name) {
+            Ok(Some(ask)) => {
+                let command = Command::Answer(answer(ask));
+                Some(Pending { command, reply: Answerer::Person(reply), over: None })
+            }
+            Ok(None) => {
+                let _ = reply.send(Ok(None));
+                None
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error.to_string()));
+                None
+            }
         }
     }
 
@@ -521,29 +620,33 @@ impl<J: Journal> Desk<J> {
             (true, true) => due.map(|ms| ms.max(RETRY_MS)),
             (false, true) => due,
         };
-        self.outlets.alarm.send_replace(due);
+        // Waking the timer for nothing costs more than the comparison.
+        self.outlets.alarm.send_if_modified(|told| std::mem::replace(told, due) != due);
     }
 
-    fn find_agents_of(&mut self, commands: &[Command]) {
-        let new =
-            |instance: &Option<Instance>| instance.as_ref().is_some_and(|i| !self.known_agents.contains(i));
-        let any = commands.iter().any(|command| match command {
-            Command::Raise(raise) => new(&raise.instance),
-            Command::Observe(seen) => new(&seen.instance),
-            Command::AgentGone { .. } => true,
-            _ => false,
-        });
-        if any {
+    fn find_agents_of(&mut self, commands: &[Command], finished: &BTreeMap<AskId, AskState>) {
+        let may_change = {
+            let known = self.instances.borrow();
+            let is_new = |instance: &Option<Instance>| instance.as_ref().is_some_and(|i| !known.contains(i));
+            let gone = |ask: &AskState| ask.ask.requester.instance.is_some();
+            commands.iter().any(|command| match command {
+                Command::Raise(raise) => is_new(&raise.instance),
+                Command::Observe(seen) => is_new(&seen.instance) || matches!(seen.seen, Seen::SessionEnded),
+                Command::AgentGone { .. } => true,
+                _ => false,
+            }) || finished.values().any(gone)
+        };
+        if may_change {
             self.find_agents();
         }
     }
 
-    fn find_agents(&mut self) {
+    fn find_agents(&self) {
         let agents = self.writer.state().instances();
-        for agent in agents.difference(&self.known_agents) {
+        let known = self.instances.send_replace(Arc::new(agents));
+        for agent in self.instances.borrow().difference(&known) {
             let _ = self.outlets.agents.send(agent.clone());
         }
-        self.known_agents = agents;
     }
 
     fn prune(&mut self, closed_before_wall_ms: i64) -> usize {
@@ -563,7 +666,11 @@ impl<J: Journal> Desk<J> {
 
 /// A requester has nothing more to wait for.
 pub(crate) fn is_over(shot: &Shot) -> bool {
-    !shot.ask.is_open() || shot.ask.is_handed_back()
+    is_past(&shot.ask)
+}
+
+fn is_past(ask: &AskState) -> bool {
+    !ask.is_open() || ask.is_handed_back()
 }
 
 /// The ask that the sender of a command wants to see.

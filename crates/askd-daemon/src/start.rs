@@ -130,8 +130,9 @@ pub fn run(options: Options) -> Result<(), StartError> {
         i64::try_from(config.settings().journal.retention_days).unwrap_or(i64::MAX / DAY_MS) * DAY_MS;
     let live = Live::new(sources, config, &effective);
 
+    // One thread serves the sockets beside the writer's: what they hand each other does not go over a third.
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .max_blocking_threads(8)
         .enable_all()
         .build()

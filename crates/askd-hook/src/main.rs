@@ -1,4 +1,4 @@
-//! `askd-hook claude-code …`: the same as `askd hook claude-code …`.
+//! The hook path for the tests of this package; what ships is `askd-hook` of the package `askd`.
 
 use std::process::ExitCode;
 
@@ -7,6 +7,6 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|agent| agent == "claude-code") {
         return askd_hook::main_claude_code(args);
     }
-    eprintln!("usage: askd-hook claude-code [--dir DIR] [--timeout SECS] [--owner NAME] < EVENT");
+    eprintln!("usage: hook-under-test claude-code [--dir DIR] [--timeout SECS] [--owner NAME] < EVENT");
     ExitCode::from(1)
 }

@@ -4,7 +4,7 @@ use askd_core::id::StreamId;
 use askd_core::{AskId, Handle, Now, SessionKey};
 use askd_journal::{HeadState, Journal, JournalError};
 
-use crate::writer::Writer;
+use crate::writer::{Mark, Writer};
 
 /// Longest chain of sessions that is followed upwards.
 const MOST_ABOVE: usize = 64;
@@ -75,7 +75,7 @@ impl<J: Journal> Writer<J> {
         let entries = self.journal.read(stream)?;
         let version = entries.last().map_or(0, |e| e.version);
         self.state.load(stream, entries.iter().map(|e| (&e.entry.event, e.entry.at)), closed, now);
-        self.versions.insert(stream.clone(), version);
+        self.written.insert(stream.clone(), Mark { version, closed });
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl<J: Journal> Writer<J> {
         }
         let unloaded: Vec<_> = self.unloaded.iter().cloned().collect();
         for stream in &unloaded {
-            self.versions.remove(stream);
+            self.written.remove(stream);
             match stream {
                 StreamId::Ask(id) => {
                     let held = self.state.forget(*id);

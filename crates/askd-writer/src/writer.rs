@@ -38,6 +38,14 @@ pub struct Batched {
     pub finished: Vec<(AskId, AskState)>,
 }
 
+/// What the journal has of a stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    pub(crate) version: Version,
+    /// Its head says that nothing more is to come.
+    pub(crate) closed: bool,
+}
+
 /// The probe ended the process here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Died(pub Point);
@@ -46,7 +54,7 @@ pub struct Died(pub Point);
 pub struct Writer<J> {
     pub(crate) state: State,
     pub(crate) journal: J,
-    pub(crate) versions: BTreeMap<StreamId, Version>,
+    pub(crate) written: BTreeMap<StreamId, Mark>,
     /// Streams whose memory image must be read back before anything else is done.
     pub(crate) unloaded: BTreeSet<StreamId>,
     /// Links that asks had before they were unloaded.
@@ -73,7 +81,7 @@ impl<J: Journal> Writer<J> {
         let mut writer = Self {
             state: State::new(settings),
             journal,
-            versions: BTreeMap::new(),
+            written: BTreeMap::new(),
             unloaded: BTreeSet::new(),
             held: BTreeMap::new(),
             held_before: BTreeMap::new(),
@@ -192,7 +200,7 @@ impl<J: Journal> Writer<J> {
         }
         if let Err(error) = self.journal.commit(&batch) {
             for append in batch.appends {
-                self.versions.insert(append.stream.clone(), append.expected);
+                self.written.insert(append.stream.clone(), Mark { version: append.expected, closed: false });
                 self.closing.insert(append.stream, append.head);
             }
             return Err(error);
@@ -277,7 +285,7 @@ impl<J: Journal> Writer<J> {
             }
             let place = *places.entry(stream.clone()).or_insert_with(|| {
                 batch.appends.push(Append {
-                    expected: self.versions.get(&stream).copied().unwrap_or(0),
+                    expected: self.written.get(&stream).map_or(0, |mark| mark.version),
                     head: heads::of_stream(&self.state, &stream, now.wall_ms),
                     entries: Vec::new(),
                     stream,
@@ -297,7 +305,7 @@ impl<J: Journal> Writer<J> {
             .into_iter()
             .filter(|(stream, _)| !except.contains(stream))
             .filter_map(|(stream, head)| {
-                let expected = self.versions.remove(&stream)?;
+                let expected = self.written.remove(&stream)?.version;
                 Some(Append { stream, expected, entries: Vec::new(), head })
             })
             .collect()
@@ -364,7 +372,8 @@ impl<J: Journal> Writer<J> {
                 out.push(Positioned { position: at, stream: append.stream.clone(), version, entry });
             }
             if version > append.expected {
-                self.versions.insert(append.stream, version);
+                let closed = append.head.state == HeadState::Closed;
+                self.written.insert(append.stream, Mark { version, closed });
             }
         }
         out
@@ -380,15 +389,12 @@ impl<J: Journal> Writer<J> {
         let finished = self.state.sweep();
         for (id, ask) in &finished {
             let stream = StreamId::Ask(*id);
-            let head = heads::of_ask(&self.state, ask, now.wall_ms);
-            let is_closed = match self.journal.head(&stream) {
-                Ok(written) => written.is_none_or(|(_, head)| head.state == HeadState::Closed),
-                Err(_) => false,
-            };
-            if !is_closed {
-                self.closing.insert(stream, head);
-            } else {
-                self.versions.remove(&stream);
+            match self.written.get(&stream) {
+                Some(mark) if !mark.closed => {
+                    let head = heads::of_ask(&self.state, ask, now.wall_ms);
+                    self.closing.insert(stream, head);
+                }
+                _ => drop(self.written.remove(&stream)),
             }
         }
         finished

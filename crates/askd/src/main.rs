@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|first| first == "hook") {
         let rest: Vec<OsString> = args.collect();
         if !rest.iter().any(|arg| arg == "--help" || arg == "-h") {
-            return hook(rest);
+            return askd_hook::main(rest);
         }
     }
     let cli = match Cli::try_parse() {
@@ -55,23 +55,6 @@ fn main() -> ExitCode {
                 out::tell(&format!("askd: {}", failure.text));
             }
             ExitCode::from(failure.status)
-        }
-    }
-}
-
-/// The hook path. Whatever is wrong with the call, the agent asks by itself: nothing on standard output, status 0.
-fn hook(args: Vec<OsString>) -> ExitCode {
-    let mut args = args.into_iter();
-    match args.next() {
-        Some(agent) if agent == "claude-code" => askd_hook::main_claude_code(args),
-        Some(agent) => {
-            let agent = out::safe(&agent.to_string_lossy());
-            out::tell(&format!("askd hook: {agent} is not served; served: claude-code"));
-            ExitCode::SUCCESS
-        }
-        None => {
-            out::tell("askd hook: name the agent: askd hook claude-code");
-            ExitCode::SUCCESS
         }
     }
 }

@@ -38,7 +38,7 @@ fn against_true(world: &World, report: &mut Report) -> Result<()> {
     let mut plain = World::clean(Path::new("/bin/true"), &place);
     let mut node = World::clean(Path::new("node"), &place);
     node.args(["-e", "0"]);
-    let mut default = hook(world.askd());
+    let mut default = hook(world.hook());
     let mut fixed = world.musl().map(hook);
 
     expect_allow(&mut default, &event)?;

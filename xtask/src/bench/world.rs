@@ -18,7 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct World {
     dir: tempfile::TempDir,
     askd: PathBuf,
-    /// The same build linked statically with musl, where there is one.
+    /// The program that agents start, beside it.
+    hook: PathBuf,
+    /// The same program linked statically with musl, where there is one.
     musl: Option<PathBuf>,
     quick: bool,
 }
@@ -43,14 +45,18 @@ impl World {
         if !askd.is_file() {
             bail!("{} is not built", askd.display());
         }
-        let musl = target.join("x86_64-unknown-linux-musl/release/askd");
+        let hook = target.join("release/askd-hook");
+        if !hook.is_file() {
+            bail!("{} is not built", hook.display());
+        }
+        let musl = target.join("x86_64-unknown-linux-musl/release/askd-hook");
         // On the disk of the workspace: a directory in memory would make every commit free.
         let dir = tempfile::Builder::new().prefix("b").tempdir_in(&target)?;
-        Ok(Self { dir, askd, musl: musl.is_file().then_some(musl), quick })
+        Ok(Self { dir, askd, hook, musl: musl.is_file().then_some(musl), quick })
     }
 
-    pub(crate) fn askd(&self) -> &Path {
-        &self.askd
+    pub(crate) fn hook(&self) -> &Path {
+        &self.hook
     }
 
     pub(crate) fn musl(&self) -> Option<&Path> {

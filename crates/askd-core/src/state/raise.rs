@@ -6,7 +6,7 @@ use crate::ask::{
     Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Place, Subagent,
 };
 use crate::command::{Observe, Raise, Reply, Seen};
-use crate::event::{Change, Event, LateAnswer, Note};
+use crate::event::{CallInfo, Change, Event, LateAnswer, Note};
 use crate::id::{AskId, SessionKey};
 use crate::outcome::{Cause, Outcome, OutcomeKind, Source};
 use crate::refusal::Refusal;
@@ -238,11 +238,13 @@ impl State {
         digest: crate::Digest,
     ) -> Option<String> {
         let session = self.sessions.get(session)?;
+        let same = |info: &CallInfo| info.digest == digest && info.subagent.as_deref() == work_id;
+        // Most asks come before their call has started: then the other asks need not be looked at.
+        session.calls.values().find(|info| same(info))?;
         let taken: BTreeSet<&str> =
             session.asks.iter().filter_map(|id| self.asks.get(id)).filter_map(AskState::call).collect();
-        let mut matching = session.calls.iter().filter(|(call, info)| {
-            info.digest == digest && info.subagent.as_deref() == work_id && !taken.contains(call.as_str())
-        });
+        let mut matching =
+            session.calls.iter().filter(|(call, info)| same(info) && !taken.contains(call.as_str()));
         match (matching.next(), matching.next()) {
             (Some((call, _)), None) => Some(call.clone()),
             _ => None,

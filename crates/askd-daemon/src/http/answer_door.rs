@@ -145,7 +145,7 @@ async fn answers(
         let detail = format!("more than {MOST_BULK} answers in one request");
         return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, wire::Code::CapReached, detail));
     }
-    let refused = refusal(&app, &connection).await?;
+    let refused = refusal(&app, &connection);
     let mut reports = Vec::with_capacity(bulk.len());
     for wire::BulkAnswer { id, answer } in bulk {
         let sight = answers_sight(&app, &answer);
@@ -177,15 +177,15 @@ async fn give(
     id: &str,
     body: wire::Answer,
 ) -> Result<view::Shot, Refused> {
-    let shot = look(app, id).await?;
     let digest: Digest = body
         .digest
         .parse()
         .map_err(|_| Refused::malformed("digest must be \"sha256:\" and 64 hexadecimal digits"))?;
     let sight = answers_sight(app, &body);
     let (surface, remote) = surface_name(app, body.surface.as_deref());
-    let command = Command::Answer(Answer {
-        ask: shot.ask.ask.id,
+    let refused = refusal(app, connection);
+    let answer = move |ask| Answer {
+        ask,
         digest,
         decision: match body.decision {
             wire::Decision::Allow => Decision::Allow,
@@ -197,11 +197,11 @@ async fn give(
         surface,
         remote,
         by: None,
-        refused: refusal(app, connection).await?,
-    });
-    let done = app.engine.run(command).await;
+        refused,
+    };
+    let done = app.engine.answer(id, answer).await.ok_or_else(Refused::unknown)?;
     match done.reply {
-        Ok(_) => Ok(done.shot.unwrap_or(shot)),
+        Ok(_) => done.shot.ok_or_else(Refused::unknown),
         Err(refusal) => {
             let shot = done.shot.as_ref();
             Err(Refused::from_refusal(&refusal, shot).for_sight(sight, shot))
@@ -219,17 +219,16 @@ fn surface_name(app: &App, given: Option<&str>) -> (String, bool) {
     }
 }
 
-async fn refusal(app: &App, connection: &Connection) -> Result<Option<String>, Refused> {
-    let agents = app.engine.instances().await.ok_or_else(stopping)?;
-    Ok(match &connection.peer {
-        Some(peer) => peer.refusal(&agents, &app.host),
+fn refusal(app: &App, connection: &Connection) -> Option<String> {
+    match &connection.peer {
+        Some(peer) => peer.refusal(&app.engine.instances(), &app.host),
         None => Some("it is not known who is asking".to_owned()),
-    })
+    }
 }
 
 /// For everything that is a person's to do.
 pub(super) async fn person(app: &App, connection: &Connection) -> Result<(), Refused> {
-    match refusal(app, connection).await? {
+    match refusal(app, connection) {
         None => Ok(()),
         Some(why) => {
             tracing::warn!("refused: {why}");

@@ -86,7 +86,7 @@ async fn raise(
         pid: connection.pid,
     };
     let raise = convert::raise(body, &arrival).map_err(Refused::malformed)?;
-    let Done { reply: result, shot } = app.engine.run(Command::Raise(Box::new(raise))).await;
+    let (Done { reply: result, shot }, over) = app.engine.run_and_wait(Command::Raise(Box::new(raise))).await;
     drop(room);
     let status = match result {
         Ok(Reply::Raised(_)) => StatusCode::CREATED,
@@ -94,17 +94,22 @@ async fn raise(
         Err(refusal) => return Err(Refused::from_refusal(&refusal, shot.as_ref())),
     };
     let Some(shot) = shot else { return Err(Refused::unknown()) };
-    let (shot, released) = hold(&app, shot, wait.span()).await;
+    let (shot, released) = hold(&app, shot, wait.span(), async { over.await.ok() }).await;
     Ok(reply(status, &Raised { ask: shot.view(), token: minted, released }))
 }
 
 /// Waits until the ask is over or the span has passed. True: the daemon stops and will not answer any more.
-async fn hold(app: &App, shot: Shot, span: Duration) -> (Shot, bool) {
+async fn hold(
+    app: &App,
+    shot: Shot,
+    span: Duration,
+    over: impl Future<Output = Option<Shot>>,
+) -> (Shot, bool) {
     if is_over(&shot) || span.is_zero() {
         return (shot, false);
     }
     let id = shot.ask.ask.id;
-    match tokio::time::timeout(span, app.engine.wait(id)).await {
+    match tokio::time::timeout(span, over).await {
         Ok(Some(after)) => (after, false),
         Ok(None) => {
             let leaving = *app.leave.borrow();
@@ -130,7 +135,8 @@ async fn look(
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let shot = own(&app, &id, &headers).await?;
-    let (shot, _) = hold(&app, shot, wait.span()).await;
+    let over = app.engine.wait(shot.ask.ask.id);
+    let (shot, _) = hold(&app, shot, wait.span(), over).await;
     Ok(reply(StatusCode::OK, &shot.view()))
 }
 
@@ -294,9 +300,12 @@ pub(crate) struct RandomIds;
 
 impl askd_writer::Ids for RandomIds {
     fn next(&mut self) -> Uuid {
-        let mut bits = [0; 16];
+        // Of the same moment and random beyond that: neighbours in time are neighbours in the journal's index, which a
+        // commit then touches in one place.
+        let mut bits = [0; 10];
         // Without randomness from the system nothing else here works either; a repeated id is refused by the journal.
         let _ = getrandom::fill(&mut bits);
-        uuid::Builder::from_random_bytes(bits).into_uuid()
+        let ms = crate::clock::wall_ms();
+        uuid::Builder::from_unix_timestamp_millis(u64::try_from(ms).unwrap_or(0), &bits).into_uuid()
     }
 }

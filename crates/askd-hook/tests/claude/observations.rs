@@ -127,7 +127,10 @@ fn without_a_daemon_only_the_events_that_come_first_start_one() {
     // The program under test is no daemon, so starting it as one fails, and that is told.
     let more = r#""tool_name":"Bash","tool_input":{},"tool_use_id":"t","agent_id":"a""#;
     for name in ["PreToolUse", "SubagentStart", "PermissionRequest"] {
-        assert_silent(&Hook::new(temp.path()).run(&event(name, more)), "cannot be started: usage: askd-hook");
+        assert_silent(
+            &Hook::new(temp.path()).run(&event(name, more)),
+            "cannot be started: usage: hook-under-test",
+        );
         std::fs::remove_dir_all(temp.path().join("state")).unwrap();
     }
 }

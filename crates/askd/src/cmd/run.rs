@@ -39,8 +39,9 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
         daemon::own_exe().ok_or_else(|| Failure::unavailable("askd's own program file is not known"))?;
     let random = random_hex().map_err(|error| Failure::unavailable(format!("no random bits: {error}")))?;
     let owner = format!("run-{}@{}", &random[..8], std::process::id());
+    let hook = daemon::hook_exe(&exe);
     let hooking = Hooking {
-        exe: &exe,
+        exe: &hook,
         places: &desk.places,
         timeout_secs: PERMISSION_TIMEOUT_SECS,
         owner: Some(&owner),

@@ -28,8 +28,9 @@ pub(crate) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
 }
 
 fn put_in(desk: &Desk, args: &SetupArgs, file: &Path, target: &Target, kept: &Kept) -> Done {
-    let exe =
-        daemon::own_exe().ok_or_else(|| Failure::unavailable("askd's own program file is not known"))?;
+    let exe = daemon::own_exe()
+        .map(|askd| daemon::hook_exe(&askd))
+        .ok_or_else(|| Failure::unavailable("askd's own program file is not known"))?;
     let hooking =
         Hooking { exe: &exe, places: &desk.places, timeout_secs: PERMISSION_TIMEOUT_SECS, owner: None };
     let previous = kept.read()?;
