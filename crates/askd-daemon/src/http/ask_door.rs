@@ -305,7 +305,7 @@ impl askd_writer::Ids for RandomIds {
         let mut bits = [0; 10];
         // Without randomness from the system nothing else here works either; a repeated id is refused by the journal.
         let _ = getrandom::fill(&mut bits);
-        let ms = crate::clock::wall_ms();
+        let ms = clock::wall_ms();
         uuid::Builder::from_unix_timestamp_millis(u64::try_from(ms).unwrap_or(0), &bits).into_uuid()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -256,4 +257,15 @@ fn the_hook_says_nothing_to_the_agent_when_it_is_called_wrongly() {
     let help = world.must(&["hook", "--help"]);
     assert!(help.contains("claude-code"), "{help}");
     assert!(world.must(&["--version"]).starts_with("askd "));
+}
+
+#[test]
+fn the_hook_program_starts_the_askd_beside_it() {
+    let world = World::new();
+    let event = r#"{"session_id":"s1","transcript_path":"/dev/null","cwd":"/tmp","hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":"ls"}}"#;
+    let program = Path::new(env!("CARGO_BIN_EXE_askd-hook"));
+    let ran = world.run_program_with(program, &["hook", "claude-code"], event);
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(0), "", ""));
+    let sessions: serde_json::Value = serde_json::from_str(&world.must(&["sessions", "--json"])).unwrap();
+    assert_eq!(sessions[0]["session"], "s1", "{sessions}");
 }

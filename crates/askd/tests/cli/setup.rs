@@ -42,7 +42,7 @@ fn it_goes_in_once_and_comes_out_to_the_byte() {
     let text = fs::read_to_string(settings(&world)).unwrap();
     let value: Value = serde_json::from_str(&text).unwrap();
     let hook = &value["hooks"]["PermissionRequest"][0]["hooks"][0];
-    assert_eq!(hook["command"], env!("CARGO_BIN_EXE_askd"));
+    assert_eq!(hook["command"], env!("CARGO_BIN_EXE_askd-hook"));
     let dir = world.askd_dir();
     let words: Vec<&str> = hook["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(words, ["hook", "claude-code", "--dir", dir.to_str().unwrap(), "--timeout", "604800"]);
@@ -202,4 +202,15 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
     world.must(&["daemon", "stop"]);
     let (code, out) = doctor(&world);
     assert_eq!((code, out.contains("askd was stopped")), (Some(1), true), "{out}");
+}
+
+#[test]
+fn an_askd_that_was_installed_alone_is_its_own_hook() {
+    let world = World::new();
+    let alone = world.path("askd-alone");
+    fs::copy(env!("CARGO_BIN_EXE_askd"), &alone).unwrap();
+    let mut command = world.command_of(&alone, &["setup", "claude-code"]);
+    assert!(command.output().unwrap().status.success());
+    let value: Value = serde_json::from_str(&fs::read_to_string(settings(&world)).unwrap()).unwrap();
+    assert_eq!(value["hooks"]["Stop"][0]["hooks"][0]["command"], alone.to_str().unwrap());
 }

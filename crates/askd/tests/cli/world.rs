@@ -59,7 +59,11 @@ impl World {
 
     /// askd with arguments, and nothing of this process's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_askd"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_askd")), args)
+    }
+
+    pub(crate) fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .env_clear()
@@ -79,7 +83,11 @@ impl World {
 
     /// The same with something on standard input.
     pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Ran {
-        let mut command = self.command(args);
+        self.run_program_with(Path::new(env!("CARGO_BIN_EXE_askd")), args, input)
+    }
+
+    pub(crate) fn run_program_with(&self, program: &Path, args: &[&str], input: &str) -> Ran {
+        let mut command = self.command_of(program, args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // It may have seen enough before it read this.
