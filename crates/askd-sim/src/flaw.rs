@@ -26,4 +26,8 @@ pub(crate) enum Flaw {
     InventsDeny,
     /// The shell applies deadlines right after a wake.
     ForgetsWake,
+    /// The queue's program says that a frame is on the screen before it hands in what was typed until then.
+    ShowsEarly,
+    /// The queue's program tells the time of its keys half a second fast.
+    FastKeys,
 }

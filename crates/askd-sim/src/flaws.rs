@@ -77,6 +77,16 @@ fn a_shell_that_forgets_to_wait_after_a_wake_is_found() {
 }
 
 #[test]
+fn s4_a_queue_that_is_told_of_a_frame_before_the_keys_is_found() {
+    must_say(Flaw::ShowsEarly, &["another ask was on the screen"]);
+}
+
+#[test]
+fn s4_a_queue_that_lets_allow_count_too_early_is_found() {
+    must_say(Flaw::FastKeys, &["it had not been there for long enough"]);
+}
+
+#[test]
 fn a_failing_seed_fails_again_in_the_same_way() {
     let first = found(Flaw::ForgetsWaiter);
     let again = run_with(first.seed, Some(Flaw::ForgetsWaiter)).unwrap_err();

@@ -1,4 +1,4 @@
-//! The simulated world: the shipped core, writer loop and in-memory journal among requesters, agents and people that a
+//! The simulated world: the shipped core, writer loop, in-memory journal and queue among requesters, agents and people that a
 //! seed determines, with everything that can go wrong. It decides nothing about asks itself: it sends commands, reads
 //! what was committed, and compares with what truly happened.
 //!
@@ -8,11 +8,13 @@
 mod agent;
 mod call;
 mod clock;
+mod desk;
 mod dice;
 mod disk;
 mod flaw;
 #[cfg(test)]
 mod flaws;
+mod glass;
 mod judge;
 mod ledger;
 mod overrides;
@@ -21,6 +23,7 @@ mod plan;
 mod release;
 mod report;
 mod requester;
+mod shape;
 mod shell;
 mod story;
 mod surface;

@@ -35,7 +35,9 @@ impl World {
 
     /// A card appears.
     pub(crate) fn consider(&mut self, s: usize, card: &Card) {
-        if card.handed_back || !self.surfaces[s].covers(&card.root) {
+        // Before the queue a person answers by keys.
+        let queue = self.surfaces[s].desk.is_some();
+        if card.handed_back || queue || !self.surfaces[s].covers(&card.root) {
             return;
         }
         let surface = self.surfaces[s].id.0.clone();

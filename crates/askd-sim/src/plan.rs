@@ -28,6 +28,8 @@ pub(crate) struct SurfacePlan {
     /// Claims what is not so.
     pub(crate) lies: bool,
     pub(crate) daemon: usize,
+    /// The person sits before the shipped queue.
+    pub(crate) queue: bool,
 }
 
 impl SurfacePlan {
@@ -85,6 +87,7 @@ impl Plan {
                 narrow: dice.percent(20),
                 lies: dice.percent(15),
                 daemon: dice.index(daemons),
+                queue: false,
             })
             .collect();
         let settings = settings(dice, surfaces.iter().filter(|s| s.remote).count());
@@ -119,6 +122,12 @@ impl Plan {
         };
         if dice.percent(50) {
             plan.overrides = u32::try_from(dice.between(1, 40)).unwrap_or(1);
+        }
+        // Some of those who sit at the machine have the queue before them.
+        if dice.percent(30)
+            && let Some(surface) = plan.surfaces.iter_mut().find(|s| !s.remote && !s.narrow && !s.lies)
+        {
+            surface.queue = true;
         }
         plan
     }

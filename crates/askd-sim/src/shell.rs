@@ -451,9 +451,9 @@ impl World {
             self.soon(after, Happening::ConnLost { requester: held.requester, conn });
         }
         self.daemons[d].waiters.clear();
-        for surface in &mut self.surfaces {
-            if surface.plan.daemon == d {
-                surface.attached = None;
+        for s in 0..self.surfaces.len() {
+            if self.surfaces[s].plan.daemon == d && self.surfaces[s].attached.take().is_some() {
+                self.desk_down(s);
             }
         }
         let after = if self.chaos { self.dice.span(20, 60_000) } else { 100 };

@@ -9,6 +9,7 @@ use askd_core::id::StreamId;
 use askd_core::{AskId, Cause, Digest, Refusal, SessionKey, SurfaceId};
 use askd_journal::{Position, Positioned};
 
+use crate::desk::Desk;
 use crate::plan::SurfacePlan;
 use crate::story::tell;
 use crate::transport::{Back, Mail, Sender};
@@ -60,6 +61,8 @@ pub(crate) struct Surface {
     scope: Scope,
     /// Answers that wait at a remote surface's server.
     at_server: Vec<Answer>,
+    /// The queue, where the person has it.
+    pub(crate) desk: Option<Box<Desk>>,
 }
 
 impl Surface {
@@ -85,6 +88,7 @@ impl World {
             cards: BTreeMap::new(),
             scope: if plan.narrow { Scope::Roots([root].into()) } else { Scope::All },
             at_server: Vec::new(),
+            desk: plan.queue.then(|| Box::new(Desk::new(if n % 2 == 0 { (60, 15) } else { (100, 30) }))),
         });
         n
     }
@@ -114,6 +118,7 @@ impl World {
         }
         tell!(self, None, "surface {s} leaves");
         self.counts.add("surface left");
+        self.desk_down(s);
         let command = Command::DetachSurface { surface: self.surfaces[s].id.clone() };
         let (daemon, from) = (self.surfaces[s].plan.daemon, Sender::Surface(s));
         // The daemon sees the end of the connection itself.
@@ -134,6 +139,7 @@ impl World {
                 self.counts.add("snapshot");
                 self.surfaces[s].seen = position;
                 self.surfaces[s].cards = cards.iter().map(|card| (card.id, card.clone())).collect();
+                self.desk_snapshot(s, position);
                 for card in cards {
                     self.consider(s, &card);
                 }
@@ -152,6 +158,7 @@ impl World {
                         self.broken(&[], format!("surface {s} was told of {got} after {seen}: a gap"));
                     }
                     self.surfaces[s].seen = entry.position;
+                    self.desk_hears(s, &entry);
                     if let StreamId::Ask(id) = entry.stream {
                         self.hear_of(s, id, &entry.entry.event);
                     }
@@ -237,6 +244,7 @@ impl World {
     }
 
     pub(crate) fn answer_came_back(&mut self, s: usize, said: usize, back: Back) {
+        self.desk_answered(s, self.said[said].answer.ask, &back);
         let again = match &back {
             Back::Lost => true,
             Back::Reply(Ok(Reply::Settled(_))) => {
@@ -263,7 +271,7 @@ impl World {
             }
         };
         // Nobody knows whether it counted: people press again.
-        if again && (!self.chaos || self.dice.percent(60)) {
+        if again && self.surfaces[s].desk.is_none() && (!self.chaos || self.dice.percent(60)) {
             let answer = self.said[said].answer.clone();
             let after = self.dice.span(200, 10_000);
             self.soon(after, Happening::Say { surface: s, answer: Box::new(answer) });

@@ -439,6 +439,11 @@ impl World {
             if surface.diligent && surface.attached.is_none() {
                 return Err((None, format!("surface {n} could not attach")));
             }
+            if let (Some(desk), Some(_)) = (&surface.desk, surface.attached)
+                && desk.waiting() > 0
+            {
+                return Err((None, format!("the queue of surface {n} still offers {} asks", desk.waiting())));
+            }
             let shown: Option<&Card> = surface.cards.values().next();
             if let (Some(_), Some(card)) = (surface.attached, shown) {
                 return Err((Some(card.id), format!("surface {n} still shows it")));

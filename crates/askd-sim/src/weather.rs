@@ -46,6 +46,7 @@ impl World {
         if self.dice.percent(plan.strangers) {
             self.stranger();
         }
+        self.disturb_desks();
         // A world without overrides is what it was before there were any.
         if plan.overrides > 0 && self.dice.percent(plan.overrides) {
             self.override_something();
@@ -125,10 +126,18 @@ impl World {
         tell!(self, None, "nothing goes wrong any more");
         self.chaos = false;
         for daemon in 0..self.daemons.len() {
-            let plan = SurfacePlan { remote: false, narrow: false, lies: false, daemon };
+            let plan = SurfacePlan { remote: false, narrow: false, lies: false, daemon, queue: false };
             let surface = self.add_surface(plan, true);
             self.soon(0, Happening::Attach { surface });
         }
         self.settle_down();
+    }
+
+    fn disturb_desks(&mut self) {
+        for s in 0..self.surfaces.len() {
+            if self.surfaces[s].desk.is_some() && self.dice.percent(5) {
+                self.desk_blind(s);
+            }
+        }
     }
 }

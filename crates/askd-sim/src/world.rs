@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use askd_core::command::{Answer, Command};
 use askd_core::{AskId, Overrides, SessionKey};
 use askd_journal::MemoryStore;
+use askd_tui::Key;
 
 use crate::agent::{Agent, Call, Wanted};
 use crate::clock::Clock;
@@ -58,6 +59,10 @@ pub(crate) enum Happening {
     Poll { surface: usize, connection: u64 },
     Say { surface: usize, answer: Box<Answer> },
     Act { surface: usize, command: Box<Command> },
+    DeskPerson { surface: usize },
+    Key { surface: usize, key: Key },
+    DeskLoop { surface: usize },
+    DeskWritten { surface: usize },
     // ---- the machine
     Weather,
     Wake,
@@ -192,6 +197,10 @@ impl World {
             let surface = self.add_surface(plan, false);
             let after = self.dice.span(10, 120_000);
             self.soon(after, Happening::Attach { surface });
+            if plan.queue {
+                self.counts.add("world with a queue");
+                self.soon(after + 1_000, Happening::DeskPerson { surface });
+            }
         }
         let after = self.dice.span(1_000, 60_000);
         self.soon(after, Happening::Weather);
@@ -285,6 +294,10 @@ impl World {
             Happening::Poll { surface, connection } => self.poll(surface, connection),
             Happening::Say { surface, answer } => self.say(surface, *answer),
             Happening::Act { surface, command } => self.act(surface, *command),
+            Happening::DeskPerson { surface } => self.desk_person(surface),
+            Happening::Key { surface, key } => self.key(surface, key),
+            Happening::DeskLoop { surface } => self.desk_loop(surface),
+            Happening::DeskWritten { surface } => self.desk_written(surface),
             Happening::Weather => self.weather(),
             Happening::Wake => self.wake(),
             Happening::Calm => self.calm(),

@@ -85,6 +85,10 @@ const HAPPENS: &[&str] = &[
     "answered at the deadline",
     "stranger refused",
     "late always",
+    "queue answered",
+    "queue answered in bulk",
+    "queue key held",
+    "queue lost its terminal",
     "override for a session",
     "override for all",
     "override refused",
@@ -162,7 +166,7 @@ fn a_seed_replays_exactly() {
 /// Durable before visible, one outcome, no invented decision, and every other tenet: they hold in each world, or it
 /// fails. Here it is also seen that the worlds are full of what could break them.
 #[test]
-fn c1_c5_c6_c8_c11_every_tenet_holds_in_a_thousand_worlds_and_everything_happens() {
+fn c1_c5_c6_c8_c11_t7_every_tenet_holds_in_a_thousand_worlds_and_everything_happens() {
     let mut counts = Counts::default();
     for seed in 0..1_000 {
         match run(seed) {
