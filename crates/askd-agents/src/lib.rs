@@ -5,3 +5,4 @@
 
 pub mod acp;
 pub mod hidden;
+pub mod opencode;
