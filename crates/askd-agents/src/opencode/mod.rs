@@ -10,6 +10,7 @@
 
 mod api;
 mod book;
+pub mod carry;
 mod shape;
 mod watch;
 

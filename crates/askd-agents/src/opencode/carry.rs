@@ -1,0 +1,432 @@
+//! Between a watcher and the daemon: each hidden ask is raised there, its outcome goes back to the agent, and what the
+//! agent's own dialog decided is told.
+//!
+//! | news | what follows |
+//! |---|---|
+//! | asked | raised, with lineage and the agent's own options |
+//! | outcome: a person, a policy | told to the agent; `handed` when it took it, `confirmed` when it says so |
+//! | gone by the answer that was carried | `confirmed` |
+//! | gone by another answer | observed: the agent's own prompt was answered |
+//! | gone with its turn | withdrawn, `cancelled`; an allow that was not told is void |
+//! | the agent ended | its sessions ended; killed: its asks lost their requester |
+//!
+//! Without a daemon the agent asks by itself; every ask that is still open is tried again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use askd_client::{Asker, CallError, JustWait, Places, Unavailable, Wake, Watch, daemon};
+use askd_wire::{
+    Action, Ask, Choice, ChoiceKind, Class, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk,
+    RequesterKind, Subagent, Verdict, WithdrawByKey,
+};
+use serde::Serialize;
+use serde_json::value::to_raw_value;
+
+use crate::hidden::{Hidden, HiddenAsk, HiddenEnd, HiddenError, HiddenEvent, HiddenReply, HiddenSource};
+
+/// How askd names this agent.
+pub const AGENT: &str = "opencode";
+/// Seconds that an ask stays open when the connection to the daemon broke.
+const GRACE_SECS: u64 = 60;
+/// For one short exchange with the daemon.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How often a waiting ask looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long the daemon may take to say that an ask is over after it was told so.
+const ECHO: Duration = Duration::from_secs(3);
+
+/// Who asks, for every ask of one run.
+#[derive(Debug, Clone)]
+pub struct Around {
+    pub places: Places,
+    /// The askd program that may be started as the daemon.
+    pub exe: Option<PathBuf>,
+    /// The process below which nobody may answer.
+    pub instance: Instance,
+    /// Where the agent itself asks the same; none: nowhere.
+    pub own_prompt: Option<&'static str>,
+}
+
+/// How the agent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentEnd {
+    /// By itself: its sessions are over.
+    Exited,
+    /// It was killed: nobody ended its sessions.
+    Killed,
+}
+
+/// A carrier that runs.
+pub struct Carrier {
+    desk: Arc<Desk>,
+    thread: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Carrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Carrier").finish_non_exhaustive()
+    }
+}
+
+impl Carrier {
+    /// Starts to carry.
+    pub fn start(hidden: Hidden, around: Around) -> io::Result<Self> {
+        let Hidden { events, source } = hidden;
+        let desk = Arc::new(Desk { around, source, items: Mutex::default(), roots: Mutex::default() });
+        let mine = Arc::clone(&desk);
+        let thread = thread::Builder::new().name("carry".to_owned()).spawn(move || mine.run(&events))?;
+        Ok(Self { desk, thread })
+    }
+
+    /// The agent is gone: says what that means for what it still asks, and stops.
+    pub fn finish(self, end: AgentEnd) {
+        self.desk.source.stop();
+        let _ = self.thread.join();
+        self.desk.agent_ended(end);
+    }
+}
+
+struct Desk {
+    around: Around,
+    source: Arc<dyn HiddenSource>,
+    /// By the agent's id; those that are not gone yet.
+    items: Mutex<BTreeMap<String, Arc<Item>>>,
+    roots: Mutex<BTreeSet<String>>,
+}
+
+/// One ask on its way.
+struct Item {
+    ask: HiddenAsk,
+    key: String,
+    token: String,
+    state: Mutex<ItemState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct ItemState {
+    /// askd's id, once it is known.
+    id: Option<String>,
+    /// What is being told to the agent, or was.
+    told: Option<HiddenReply>,
+    /// It is over in the agent.
+    gone: Option<(HiddenEnd, Instant)>,
+}
+
+impl Item {
+    fn state(&self) -> MutexGuard<'_, ItemState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.state().gone.is_some()
+    }
+
+    /// Waits at most `span`; true: it is gone.
+    fn pause(&self, span: Duration) -> bool {
+        let state = self.state();
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(state, span, |state| state.gone.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        state.gone.is_some()
+    }
+}
+
+impl Desk {
+    fn run(self: Arc<Self>, events: &Receiver<HiddenEvent>) {
+        while let Ok(event) = events.recv() {
+            match event {
+                HiddenEvent::Asked(ask) => self.asked(*ask),
+                HiddenEvent::Gone { id, how } => {
+                    let item = self.items().remove(&id);
+                    if let Some(item) = item {
+                        self.gone(&item, how);
+                    }
+                }
+                // Its asks are gone by then, each told by itself.
+                HiddenEvent::ChildEnded { .. } => {}
+            }
+        }
+    }
+
+    fn items(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Item>>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asked(self: &Arc<Self>, ask: HiddenAsk) {
+        let Ok(token) = askd_client::random_hex() else { return };
+        self.roots.lock().unwrap_or_else(PoisonError::into_inner).insert(ask.root.clone());
+        let item = Arc::new(Item {
+            key: format!("{AGENT}:{}", ask.id),
+            token,
+            ask,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        self.items().insert(item.ask.id.clone(), Arc::clone(&item));
+        let desk = Arc::clone(self);
+        // Without a thread this one stays the agent's own affair, as if askd were not there.
+        let _ = thread::Builder::new().name("ask".to_owned()).spawn(move || desk.carry(&item));
+    }
+
+    /// The life of one ask, until its outcome is told or it is gone.
+    fn carry(&self, item: &Item) {
+        let Some(raise) = self.raise(&item.ask, &item.key) else { return };
+        loop {
+            if item.is_gone() {
+                return;
+            }
+            match self.ask(item, &raise) {
+                Ok(ask) => {
+                    item.state().id = Some(ask.id.clone());
+                    if let Some((reply, message)) = decided(&ask) {
+                        self.deliver(item, &ask.id, reply, message.as_deref());
+                    }
+                    return;
+                }
+                Err(Unavailable::Abandoned) => {
+                    // The daemon was told and did not say so; or it was told before it knew this ask.
+                    let cause = WithdrawByKey { key: item.key.clone(), cause: "cancelled".to_owned() };
+                    let _ = self.tell(item, "/v1/asks/withdraw", &cause);
+                    return;
+                }
+                Err(
+                    Unavailable::Stopped
+                    | Unavailable::Released
+                    | Unavailable::Unsafe(_)
+                    | Unavailable::Refused(_)
+                    | Unavailable::Skew(_)
+                    | Unavailable::GaveUp(_),
+                ) => return,
+                Err(Unavailable::NotRunning(_) | Unavailable::CannotStart(_) | Unavailable::Fault(_)) => {
+                    if item.pause(PAUSE) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask(&self, item: &Item, raise: &RaiseAsk) -> Result<Ask, Unavailable> {
+        if let Some(sub) = &item.ask.subagent
+            && sub.parent != item.ask.root
+        {
+            // The daemon finds the root by the chain of parents.
+            self.observe(&sub.parent, Some(&item.ask.root), vec![Observation::SessionStarted {}]);
+        }
+        let asker = Asker::new(self.around.places.clone(), self.around.exe.clone())?;
+        asker.with_token(item.token.clone()).ask_watched(raise, &mut StillAsked { item })
+    }
+
+    /// Tells the agent, again and again until it takes it or does not ask any more.
+    fn deliver(&self, item: &Item, id: &str, reply: HiddenReply, message: Option<&str>) {
+        loop {
+            {
+                let mut state = item.state();
+                if state.gone.is_some() {
+                    return;
+                }
+                state.told = Some(reply);
+            }
+            match self.source.reply(&item.ask.id, reply, message) {
+                // A no may wait in the watcher for its siblings; that the agent has it is told when it is gone.
+                Ok(()) if reply == HiddenReply::Reject => return,
+                Ok(()) => {
+                    let _ = self.tell(item, &format!("/v1/asks/{id}/handed"), &());
+                    return;
+                }
+                Err(HiddenError::Gone) => {
+                    // What became of it instead is told by the watcher.
+                    item.state().told = None;
+                    return;
+                }
+                Err(HiddenError::Failed(_)) => {
+                    item.state().told = None;
+                    if item.pause(PAUSE) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn gone(&self, item: &Item, how: HiddenEnd) {
+        let (id, told) = {
+            let mut state = item.state();
+            state.gone = Some((how, Instant::now()));
+            item.changed.notify_all();
+            (state.id.clone(), state.told)
+        };
+        let as_told = match how {
+            HiddenEnd::Allowed => matches!(told, Some(HiddenReply::Once | HiddenReply::Always)),
+            HiddenEnd::Rejected => told == Some(HiddenReply::Reject),
+            HiddenEnd::Vanished => false,
+        };
+        let outcome = match (&id, how, &item.ask.call) {
+            (Some(id), _, _) if as_told => self.tell(item, &format!("/v1/asks/{id}/confirmed"), &()),
+            (_, HiddenEnd::Allowed | HiddenEnd::Rejected, Some(call)) => {
+                let allowed = how == HiddenEnd::Allowed;
+                let seen = Observation::OwnPromptAnswered { call: call.clone(), allowed };
+                self.observe(&item.ask.session, None, vec![seen]);
+                return;
+            }
+            _ => {
+                let cause = WithdrawByKey { key: item.key.clone(), cause: "cancelled".to_owned() };
+                self.tell(item, "/v1/asks/withdraw", &cause)
+            }
+        };
+        // The daemon does not know it, or is gone: then it hears when the ask itself comes to its end.
+        drop(outcome);
+    }
+
+    fn agent_ended(&self, end: AgentEnd) {
+        let left = std::mem::take(&mut *self.items());
+        for item in left.values() {
+            item.state().gone = Some((HiddenEnd::Vanished, Instant::now()));
+            item.changed.notify_all();
+            if end == AgentEnd::Killed {
+                let cause = WithdrawByKey { key: item.key.clone(), cause: "requester_gone".to_owned() };
+                let _ = self.tell(item, "/v1/asks/withdraw", &cause);
+            }
+        }
+        let roots = std::mem::take(&mut *self.roots.lock().unwrap_or_else(PoisonError::into_inner));
+        for root in roots {
+            self.observe(&root, None, vec![Observation::SessionEnded {}]);
+        }
+    }
+
+    fn raise(&self, ask: &HiddenAsk, key: &str) -> Option<RaiseAsk> {
+        let subagent = ask.subagent.as_ref().map(|sub| Subagent {
+            name: Some(sub.title.clone()).filter(|title| !title.is_empty()),
+            kind: sub.agent_type.clone(),
+            work_id: ask.session.clone(),
+            depth: (sub.parent == ask.root).then_some(1),
+        });
+        Some(RaiseAsk {
+            key: key.to_owned(),
+            action: Action {
+                tool: ask.tool.clone(),
+                kind: Some(ask.kind.clone()),
+                title: Some(ask.title.clone()),
+                input: Some(to_raw_value(&ask.input).ok()?),
+                cwd: ask.cwd.clone(),
+            },
+            // opencode's own question whether a loop may go on.
+            class: if ask.tool == "doom_loop" { Class::Safety } else { Class::Tool },
+            attendance: None,
+            agent: AGENT.to_owned(),
+            session: ask.session.clone(),
+            parent: ask.subagent.as_ref().map(|sub| sub.parent.clone()),
+            subagent,
+            job: None,
+            tool_call: ask.call.clone(),
+            turn: None,
+            session_title: None,
+            options: self.choices(ask),
+            deadline_secs: None,
+            gives_up_secs: None,
+            requester: RequesterKind::Proxy,
+            grace_secs: GRACE_SECS,
+            instance: Some(self.around.instance.clone()),
+            own_prompt: self.around.own_prompt.map(|at| OwnPrompt { at: at.to_owned(), blocked: false }),
+            needs_own_prompt: false,
+            supersedes: None,
+            place: None,
+            extra: serde_json::Map::new(),
+        })
+    }
+
+    fn choices(&self, ask: &HiddenAsk) -> Vec<Choice> {
+        let choice = |option: &crate::hidden::HiddenOption| Choice {
+            id: option.id.to_owned(),
+            label: option.name.to_owned(),
+            kind: match option.reply {
+                HiddenReply::Once => ChoiceKind::AllowOnce,
+                HiddenReply::Always => ChoiceKind::AllowAlways,
+                HiddenReply::Reject => ChoiceKind::RejectOnce,
+            },
+            grants: (option.reply == HiddenReply::Always && !ask.always.is_empty())
+                .then(|| format!("{} {}", ask.tool, ask.always.join(", "))),
+            payload: None,
+        };
+        self.source.options().iter().map(choice).collect()
+    }
+
+    fn observe(&self, session: &str, parent: Option<&str>, observations: Vec<Observation>) {
+        let batch = ObservationBatch {
+            agent: AGENT.to_owned(),
+            session: session.to_owned(),
+            parent: parent.map(str::to_owned),
+            session_title: None,
+            cwd: None,
+            instance: Some(self.around.instance.clone()),
+            place: None,
+            observations,
+        };
+        // A daemon that is gone learns nothing; the agent goes on all the same.
+        let _ = self.post(None, "/v1/observations", &batch);
+    }
+
+    fn tell(&self, item: &Item, target: &str, body: &impl Serialize) -> Result<(), CallError> {
+        self.post(Some(item.token.clone()), target, body)
+    }
+
+    fn post(&self, token: Option<String>, target: &str, body: &impl Serialize) -> Result<(), CallError> {
+        let deadline = Instant::now() + PATIENCE;
+        let connected = daemon::connect(&self.around.places, daemon::Door::Ask, Some(deadline));
+        let mut connection =
+            connected.map_err(|error| CallError::Unexpected { status: 0, text: error.to_string() })?;
+        connection.set_token(token);
+        connection.set_timeout(PATIENCE);
+        connection.command("POST", target, Some(body))
+    }
+}
+
+/// What the agent is to be told; none: nobody decided, or its own prompt did.
+fn decided(ask: &Ask) -> Option<(HiddenReply, Option<String>)> {
+    let outcome = ask.outcome.as_ref()?;
+    match outcome.verdict {
+        Verdict::Allow => {
+            let chosen = ask.options.iter().find(|choice| Some(&choice.id) == outcome.option.as_ref());
+            let always = chosen.is_some_and(|choice| choice.kind == ChoiceKind::AllowAlways);
+            Some((if always { HiddenReply::Always } else { HiddenReply::Once }, None))
+        }
+        // A no with words lets opencode's model go on, one without ends the turn.
+        Verdict::Deny if outcome.stop => Some((HiddenReply::Reject, None)),
+        Verdict::Deny => {
+            let words = outcome.reason_for_model.clone().or_else(|| outcome.message.clone());
+            Some((HiddenReply::Reject, words.or_else(|| Some(outcome.text.clone()))))
+        }
+        Verdict::None => None,
+    }
+}
+
+/// Waits for the daemon until the ask has been gone for longer than the daemon needs to say so.
+struct StillAsked<'a> {
+    item: &'a Item,
+}
+
+impl Watch for StillAsked<'_> {
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
+        loop {
+            if self.item.state().gone.is_some_and(|(_, at)| at.elapsed() >= ECHO) {
+                return Ok(Wake::Stop);
+            }
+            let slice = until.min(Instant::now() + LOOK);
+            match JustWait.wait(socket, slice)? {
+                Wake::TimedOut if slice < until => {}
+                other => return Ok(other),
+            }
+        }
+    }
+}
