@@ -82,7 +82,7 @@ pub(crate) enum Command {
     },
     /// Connect an agent to askd
     Setup(SetupArgs),
-    /// Start an agent under askd, for this run only: askd run -- claude …
+    /// Start an agent under askd, for this run only: askd run -- claude …, askd run -- opencode …
     Run {
         /// The agent's command line
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]

@@ -13,6 +13,7 @@ pub(crate) mod log;
 pub(crate) mod permissions;
 pub(crate) mod restart;
 pub(crate) mod run;
+pub(crate) mod run_opencode;
 pub(crate) mod run_watch;
 pub(crate) mod setup;
 pub(crate) mod status;

@@ -1,4 +1,4 @@
-//! `askd run -- claude …`: starts an agent under askd, for this run only.
+//! `askd run -- claude …`: starts an agent under askd, for this run only (opencode: see `run_opencode`).
 //!
 //! The hooks go in by `--settings`, so nothing on disk changes. `ASKD_OWNER` names this very process, which becomes the
 //! agent: hooks in the person's settings stay silent for it, and speak again for an agent that it starts itself. As the
@@ -29,9 +29,10 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
     let mut words = command.into_iter();
     let program = words.next().unwrap_or_default();
     let args: Vec<OsString> = words.collect();
-    if Path::new(&program).file_name() != Some(OsStr::new("claude")) {
+    let agent = Path::new(&program).file_name().and_then(OsStr::to_str).unwrap_or_default();
+    if !["claude", "opencode"].contains(&agent) {
         return Err(Failure::wrong_use(format!(
-            "`askd run` does not know {}; it serves claude (Claude Code): askd run -- claude …",
+            "`askd run` does not know {}; it serves claude (Claude Code) and opencode: askd run -- claude …",
             safe(&program.to_string_lossy())
         )));
     }
@@ -39,6 +40,9 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
         daemon::own_exe().ok_or_else(|| Failure::unavailable("askd's own program file is not known"))?;
     let random = random_hex().map_err(|error| Failure::unavailable(format!("no random bits: {error}")))?;
     let owner = format!("run-{}@{}", &random[..8], std::process::id());
+    if agent == "opencode" {
+        return super::run_opencode::run(desk, &exe, &owner, &program, &args);
+    }
     let hook = daemon::hook_exe(&exe);
     let hooking = Hooking {
         exe: &hook,
@@ -55,11 +59,16 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
         start_watch(&exe);
     }
     let error = Command::new(&program).args(&args).env("ASKD_OWNER", &owner).exec();
+    Err(not_started(&program, &error))
+}
+
+/// What a shell would say and how it would end.
+pub(super) fn not_started(program: &OsStr, error: &io::Error) -> Failure {
     let named = safe(&program.to_string_lossy());
-    Err(match error.kind() {
+    match error.kind() {
         io::ErrorKind::NotFound => Failure::new(NOT_FOUND, format!("{named}: there is no such program")),
         _ => Failure::new(NOT_RUN, format!("{named}: {error}")),
-    })
+    }
 }
 
 /// The agent's arguments with our hooks in `--settings`, merged into those that were given.
@@ -172,7 +181,7 @@ fn is_headless(args: &[OsString]) -> bool {
 
 /// A process beside the agent that tells on standard error what it waits for. Its parent ends at once, so that it is
 /// no child of the agent, and it has nothing of the agent's environment.
-fn start_watch(exe: &Path) {
+pub(super) fn start_watch(exe: &Path) {
     let mut command = Command::new(exe);
     command.arg("run-watch").arg(std::process::id().to_string());
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -254,6 +263,6 @@ mod tests {
     fn only_served_agents_are_started() {
         let desk = Desk { places: Places::at(Path::new("/d")) };
         let failure = run(&desk, args(&["vim", "x"])).unwrap_err();
-        assert_eq!((failure.status, failure.text.contains("serves claude")), (2, true));
+        assert_eq!((failure.status, failure.text.contains("claude (Claude Code) and opencode")), (2, true));
     }
 }

@@ -1,0 +1,280 @@
+//! `askd run -- opencode …`: starts opencode with its server on a loopback port behind a password, raises what it asks at
+//! askd, and brings the answers back. Its own dialog stays usable; nothing on disk changes.
+//!
+//! This process stays beside the agent: it has the same terminal, hands termination signals on and ends as the agent
+//! ends.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Read};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::thread;
+
+use askd_agents::hidden::HiddenAdapter;
+use askd_agents::opencode::Opencode;
+use askd_agents::opencode::carry::{AgentEnd, Around, Carrier};
+use askd_client::daemon::Door;
+use askd_wire::Instance;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::low_level::pipe;
+
+use crate::context::Desk;
+use crate::failure::{Done, Failure, status};
+use crate::out;
+
+use super::run::{not_started, start_watch};
+
+/// What opencode is asked to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The terminal UI.
+    Terminal,
+    /// A server that others attach to.
+    Server,
+    /// One message, without any prompt of its own.
+    Once,
+    /// An ACP agent: that is another command's.
+    Acp,
+    /// The terminal UI of a server that runs elsewhere.
+    Attach,
+    /// Something that asks nothing.
+    Other,
+}
+
+/// Subcommands that ask nothing.
+const OTHERS: [&str; 18] = [
+    "completion",
+    "mcp",
+    "debug",
+    "providers",
+    "auth",
+    "agent",
+    "upgrade",
+    "uninstall",
+    "models",
+    "stats",
+    "export",
+    "import",
+    "github",
+    "pr",
+    "session",
+    "plugin",
+    "plug",
+    "db",
+];
+
+/// Flags that take the next word.
+const WITH_VALUE: [&str; 16] = [
+    "--port",
+    "--hostname",
+    "--mdns-domain",
+    "--cors",
+    "--model",
+    "-m",
+    "--session",
+    "-s",
+    "--prompt",
+    "--agent",
+    "--log-level",
+    "--replay-limit",
+    "--dir",
+    "--password",
+    "-p",
+    "--username",
+];
+
+/// Runs opencode; `exe`: this program's own file, `owner`: the mark of what it starts.
+pub(crate) fn run(desk: &Desk, exe: &Path, owner: &str, program: &OsString, args: &[OsString]) -> Done {
+    let texts: Vec<&str> = args.iter().map(|arg| arg.to_str().unwrap_or_default()).collect();
+    let mode = mode(&texts);
+    match mode {
+        Mode::Acp => {
+            return Err(Failure::wrong_use(
+                "`opencode acp` speaks with an editor: put `askd acp -- opencode acp` into the editor's configuration",
+            ));
+        }
+        Mode::Attach => {
+            return Err(Failure::wrong_use(
+                "the asks come from the server that this attaches to: start that one with `askd run -- opencode serve`",
+            ));
+        }
+        _ => {}
+    }
+    let mut command = Command::new(program);
+    command.env("ASKD_OWNER", owner);
+    if matches!(mode, Mode::Other) {
+        return wait(&mut command.args(args).spawn().map_err(|error| not_started(program, &error))?, None);
+    }
+    if texts.contains(&"--auto") {
+        out::tell("askd: --auto: opencode allows by itself what it would ask, so askd hears of nothing");
+    }
+    let mut adapter = Opencode::new(texts.iter().copied())
+        .map_err(|error| Failure::unavailable(format!("opencode: {error}")))?;
+    let end = texts.iter().position(|arg| *arg == "--").unwrap_or(args.len());
+    command.args(&args[..end]);
+    adapter.prepare(&mut command);
+    command.args(&args[end..]);
+    // Without a daemon opencode asks by itself; it runs all the same.
+    if let Err(why) = desk.start(Door::Ask) {
+        out::tell(&format!("askd: {}; opencode asks by itself", out::one_line(&why.to_string())));
+    }
+    let headless = mode != Mode::Terminal || !io::stdin().is_terminal() || !io::stdout().is_terminal();
+    if headless {
+        start_watch(exe);
+    }
+    let signals = Signals::catch()?;
+    let mut child = command.spawn().map_err(|error| not_started(program, &error))?;
+    let hidden = adapter.watch();
+    let around = Around {
+        places: desk.places.clone(),
+        exe: Some(exe.to_owned()),
+        // Nobody below this process may answer: the agent and whatever it starts.
+        instance: Instance { pid: std::process::id(), start: 0 },
+        own_prompt: match mode {
+            Mode::Terminal => Some("terminal"),
+            Mode::Server => Some("opencode"),
+            _ => None,
+        },
+    };
+    let carrier = match hidden.and_then(|hidden| Carrier::start(hidden, around)) {
+        Ok(carrier) => Some(carrier),
+        Err(error) => {
+            out::tell(&format!("askd: {error}; opencode asks by itself"));
+            None
+        }
+    };
+    signals.hand_on_to(&child)?;
+    wait(&mut child, carrier)
+}
+
+/// Waits for the agent's end and ends the same way.
+fn wait(child: &mut Child, carrier: Option<Carrier>) -> Done {
+    let ended =
+        child.wait().map_err(|error| Failure::unavailable(format!("waiting for opencode: {error}")))?;
+    if let Some(carrier) = carrier {
+        let killed = matches!(ended.signal(), Some(SIGKILL | SIGABRT | SIGSEGV | SIGBUS));
+        carrier.finish(if killed { AgentEnd::Killed } else { AgentEnd::Exited });
+    }
+    Ok(status_of(ended))
+}
+
+const SIGKILL: i32 = Signal::KILL.as_raw();
+const SIGABRT: i32 = Signal::ABORT.as_raw();
+const SIGSEGV: i32 = Signal::SEGV.as_raw();
+const SIGBUS: i32 = Signal::BUS.as_raw();
+
+/// As a shell tells it.
+fn status_of(ended: ExitStatus) -> u8 {
+    let code = ended.code().or_else(|| ended.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(status::DENIED)
+}
+
+/// Signals that end a program. Those that a terminal sends reach the agent by themselves; the others are handed on.
+struct Signals {
+    terminate: UnixStream,
+    hangup: UnixStream,
+}
+
+impl Signals {
+    fn catch() -> Result<Self, Failure> {
+        let catch = |signal: i32| -> io::Result<UnixStream> {
+            let (read, write) = UnixStream::pair()?;
+            pipe::register(signal, write)?;
+            Ok(read)
+        };
+        let all = || -> io::Result<Self> {
+            for signal in [SIGINT, SIGQUIT] {
+                flag::register(signal, Arc::default())?;
+            }
+            Ok(Self { terminate: catch(SIGTERM)?, hangup: catch(SIGHUP)? })
+        };
+        all().map_err(|error| Failure::unavailable(format!("signals: {error}")))
+    }
+
+    fn hand_on_to(self, child: &Child) -> Result<(), Failure> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        for (mut stream, signal) in [(self.terminate, Signal::TERM), (self.hangup, Signal::HUP)] {
+            let hand_on = move || {
+                let mut one = [0];
+                while stream.read(&mut one).is_ok_and(|count| count > 0) {
+                    if let Some(pid) = pid {
+                        // Gone already: then this process ends too.
+                        let _ = kill_process(pid, signal);
+                    }
+                }
+            };
+            let started = thread::Builder::new().name("signals".to_owned()).spawn(hand_on);
+            started.map_err(|error| Failure::unavailable(format!("signals: {error}")))?;
+        }
+        Ok(())
+    }
+}
+
+fn mode(args: &[&str]) -> Mode {
+    if args
+        .iter()
+        .take_while(|arg| **arg != "--")
+        .any(|arg| matches!(*arg, "-h" | "--help" | "-v" | "--version"))
+    {
+        return Mode::Other;
+    }
+    let mut words = args.iter().take_while(|arg| **arg != "--");
+    while let Some(word) = words.next() {
+        if word.starts_with('-') {
+            if WITH_VALUE.contains(word) {
+                words.next();
+            }
+            continue;
+        }
+        return match *word {
+            "serve" | "web" => Mode::Server,
+            "run" => Mode::Once,
+            "acp" => Mode::Acp,
+            "attach" => Mode::Attach,
+            other if OTHERS.contains(&other) => Mode::Other,
+            // A project folder.
+            _ => Mode::Terminal,
+        };
+    }
+    Mode::Terminal
+}
+
+#[cfg(test)]
+mod tests {
+    use askd_client::Places;
+
+    use super::*;
+
+    #[test]
+    fn the_mode_is_that_of_the_first_word() {
+        for (args, expected) in [
+            (&[][..], Mode::Terminal),
+            (&["--model", "serve", "-c"], Mode::Terminal),
+            (&["some/project"], Mode::Terminal),
+            (&["--print-logs", "serve", "--port", "1"], Mode::Server),
+            (&["web"], Mode::Server),
+            (&["run", "--", "serve"], Mode::Once),
+            (&["acp"], Mode::Acp),
+            (&["attach", "http://localhost:4096"], Mode::Attach),
+            (&["models"], Mode::Other),
+            (&["serve", "--help"], Mode::Other),
+        ] {
+            assert_eq!(mode(args), expected, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn what_another_command_serves_is_named() {
+        let desk = Desk { places: Places::at(Path::new("/d")) };
+        for (arg, hint) in [("acp", "askd acp -- opencode acp"), ("attach", "askd run -- opencode serve")] {
+            let failure =
+                run(&desk, Path::new("/bin/askd"), "o", &"opencode".into(), &[arg.into()]).unwrap_err();
+            assert_eq!((failure.status, failure.text.contains(hint)), (2, true), "{}", failure.text);
+        }
+    }
+}
