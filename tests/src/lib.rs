@@ -12,7 +12,7 @@ mod processes;
 mod terminal;
 mod world;
 
-pub use agents::Version;
+pub use agents::{Program, Version};
 pub use headless::{Headless, Host, Request};
 pub use model::{Gate, Model, Scripts, Step, ToolResult};
 pub use patience::{PATIENCE, until};

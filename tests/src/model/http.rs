@@ -89,3 +89,8 @@ pub(super) fn event(stream: &mut TcpStream, data: &Value) -> io::Result<()> {
     let name = data["type"].as_str().unwrap_or_default();
     stream.write_all(format!("event: {name}\ndata: {data}\n\n").as_bytes())
 }
+
+/// One event that has data and no name.
+pub(super) fn data(stream: &mut TcpStream, data: &str) -> io::Result<()> {
+    stream.write_all(format!("data: {data}\n\n").as_bytes())
+}

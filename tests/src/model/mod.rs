@@ -1,9 +1,11 @@
-//! A scripted model server on loopback that speaks the Anthropic Messages API.
+//! A scripted model server on loopback that speaks the Anthropic Messages API, OpenAI's two and Gemini's.
 //!
 //! It keeps no state between requests but its record: which script a request plays and how far it is follows from
 //! the conversation in the request, so retries and parallel subagents need no care.
 
+mod gemini;
 mod http;
+mod openai;
 mod script;
 
 use std::collections::BTreeMap;
@@ -135,6 +137,10 @@ impl Shared {
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
         let Some(request) = http::read(&stream)? else { return Ok(()) };
+        if request.method == "GET" && request.path.ends_with("/models") {
+            let model = json!({"id": "scripted", "object": "model", "created": 1, "owned_by": "tests"});
+            return http::reply(&mut stream, "200 OK", &json!({"object": "list", "data": [model]}));
+        }
         if request.method != "POST" {
             return http::reply(&mut stream, "404 Not Found", &error("not_found_error"));
         }
@@ -144,7 +150,35 @@ impl Shared {
                 self.message(&mut stream, &request)
             }
             "/v1/messages/count_tokens" => http::reply(&mut stream, "200 OK", &json!({"input_tokens": 1})),
-            _ => http::reply(&mut stream, "404 Not Found", &error("not_found_error")),
+            path => self.others(&mut stream, path, &request.body),
+        }
+    }
+
+    /// The APIs of the other agents. A request that offers no tools is for a title or a summary.
+    fn others(&self, stream: &mut TcpStream, path: &str, body: &[u8]) -> io::Result<()> {
+        let request: Value = serde_json::from_slice(body).map_err(io::Error::other)?;
+        let id = format!("r{}", self.next());
+        let play = |read: fn(&Value) -> Conversation| {
+            if request["tools"].as_array().is_none_or(Vec::is_empty) {
+                return vec![json!({"type": "text", "text": "a title"})];
+            }
+            let conversation = read(&request);
+            let step = self.note(&conversation);
+            if let Some(gate) = &step.gate {
+                gate.pass();
+            }
+            self.blocks(&conversation, &step)
+        };
+        if path.ends_with("/chat/completions") {
+            openai::reply_chat(stream, &request, &id, &play(openai::read_chat))
+        } else if path.ends_with("/responses") {
+            openai::reply_responses(stream, &request, &id, &play(openai::read_responses))
+        } else if path.contains("enerateContent") {
+            gemini::reply(stream, path.contains(":stream"), &play(gemini::read))
+        } else if path.contains(":countTokens") {
+            http::reply(stream, "200 OK", &json!({"totalTokens": 1}))
+        } else {
+            http::reply(stream, "404 Not Found", &error("not_found_error"))
         }
     }
 
@@ -280,6 +314,11 @@ impl Conversation {
             let id = block["tool_use_id"].as_str().unwrap_or_default().to_owned();
             self.results.push((id, text_of(&block["content"]), block["is_error"] == true));
         }
+    }
+
+    /// Of an API that does not tell errors apart.
+    fn told(&mut self, call: &Value, text: String) {
+        self.results.push((call.as_str().unwrap_or_default().to_owned(), text, false));
     }
 
     fn hear(&mut self, text: &str) {
