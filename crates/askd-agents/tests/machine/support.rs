@@ -227,6 +227,7 @@ pub(crate) fn hidden_ask(id: &str, child: &str, call: &str) -> HiddenEvent {
         input: json!({"command":"touch x"}),
         call: Some(call.to_owned()),
         cwd: None,
+        always: Vec::new(),
     }))
 }
 

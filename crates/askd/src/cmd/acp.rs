@@ -1,8 +1,12 @@
 //! `askd acp -- AGENT…`: between an ACP client and an ACP agent. Standard input and output are the protocol's.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use askd_agents::acp::{Dismiss, Options};
+use askd_agents::hidden::HiddenAdapter;
+use askd_agents::opencode::Opencode;
 use askd_client::daemon;
 use askd_config::{Acp, ClientDismiss, Subagents};
 
@@ -29,6 +33,7 @@ pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
         None => settings.subagents == Subagents::Translate,
     };
     let options = Options {
+        adapter: adapter(&args.command),
         command: args.command,
         places: desk.places.clone(),
         exe: daemon::own_exe(),
@@ -38,7 +43,6 @@ pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
         },
         grace: Duration::from_secs(settings.client_grace_secs),
         translate,
-        adapter: None,
         log: |text| out::tell(&one_line(text)),
     };
     askd_agents::acp::run(options).map_err(|error| {
@@ -50,4 +54,44 @@ pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
             _ => Failure::new(NOT_RUN, format!("{named}: {}", error.source)),
         }
     })
+}
+
+/// For opencode, which keeps its subagents' asks to itself: started by its own name, or by a package runner
+/// (`npx opencode-ai acp`).
+fn adapter(command: &[OsString]) -> Option<Box<dyn HiddenAdapter>> {
+    let words: Vec<&str> = command.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    let acp = words.iter().position(|word| *word == "acp")?;
+    let is_opencode = |word: &&str| {
+        let name = Path::new(word).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name.split('@').next().unwrap_or_default();
+        matches!(name, "opencode" | "opencode-ai")
+    };
+    if !words[..acp].iter().any(is_opencode) {
+        return None;
+    }
+    match Opencode::new(words[acp..].iter().copied()) {
+        Ok(adapter) => Some(Box::new(adapter)),
+        Err(error) => {
+            out::tell(&format!("askd acp: asks of subagents cannot be seen: {error}"));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a1_opencode_is_known_by_its_name() {
+        let known = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            adapter(&words).is_some()
+        };
+        assert!(known(&["opencode", "acp"]) && known(&["/opt/bin/opencode", "--print-logs", "acp"]));
+        assert!(known(&["npx", "-y", "opencode-ai@1.18.33", "acp"]));
+        assert!(
+            !known(&["codex-acp"]) && !known(&["opencode", "serve"]) && !known(&["agent", "acp", "opencode"])
+        );
+    }
 }
