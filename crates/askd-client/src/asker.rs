@@ -77,6 +77,8 @@ enum Fault {
     Lost(Unavailable),
     /// The daemon is there and did not take it; it may later.
     NotTaken(Unavailable),
+    /// A limit of the daemon. Nothing is decided by it; an ask that is raised already waits for room.
+    Full(Unavailable),
     Final(Unavailable),
 }
 
@@ -119,7 +121,7 @@ impl Asker {
     pub fn raise(&mut self, raise: &RaiseAsk) -> Result<Raised, Unavailable> {
         let body = serde_json::to_vec(raise).map_err(CallError::Encode)?;
         self.exchange(&body, Duration::ZERO, &mut JustWait).map_err(|fault| {
-            let (Fault::Lost(why) | Fault::NotTaken(why) | Fault::Final(why)) = fault;
+            let (Fault::Lost(why) | Fault::NotTaken(why) | Fault::Full(why) | Fault::Final(why)) = fault;
             // A connection that failed is not used again.
             if !matches!(why, Unavailable::Refused(_)) {
                 self.connection = None;
@@ -168,6 +170,8 @@ impl Asker {
                         pause = FIRST_PAUSE;
                     }
                 }
+                Err(Fault::Full(why)) if known.is_none() => return Err(why),
+                Err(Fault::Full(_)) => self.connection = None,
                 Err(Fault::NotTaken(why)) => {
                     refusals += 1;
                     if known.is_none() && refusals >= MOST_REFUSALS {
@@ -265,6 +269,7 @@ impl Asker {
             CallError::Refused(ref problem) if problem.code == Code::NotRecorded => {
                 Fault::NotTaken(error.into())
             }
+            CallError::Refused(ref problem) if problem.code == Code::CapReached => Fault::Full(error.into()),
             CallError::Unexpected { .. } => Fault::NotTaken(error.into()),
             CallError::Http(error) => lost(error),
             error => Fault::Final(error.into()),

@@ -24,6 +24,8 @@ pub const ALREADY_RUNNING_STATUS: u8 = 9;
 /// How long a started daemon may take until its socket answers.
 pub const START_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a daemon may leave a connection unaccepted until it counts as one that does not answer.
+const ACCEPT_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest `daemon.log` that is appended to; a longer one becomes `daemon.log.1`.
 const MOST_LOG: u64 = 4 * 1024 * 1024;
 /// What a daemon keeps of its starter's environment, besides `LC_*` and the places.
@@ -41,12 +43,12 @@ pub enum Door {
 
 /// Connects as a requester to a daemon that runs.
 pub fn connect_ask(places: &Places) -> Result<Connection, Unavailable> {
-    connect(places, Door::Ask, None)
+    connect(places, Door::Ask, Some(Instant::now() + ACCEPT_PATIENCE))
 }
 
 /// Connects as a person's surface to a daemon that runs.
 pub fn connect_answer(places: &Places) -> Result<Connection, Unavailable> {
-    connect(places, Door::Answer, None)
+    connect(places, Door::Answer, Some(Instant::now() + ACCEPT_PATIENCE))
 }
 
 /// Connects to a daemon that runs; `deadline` limits the wait for one that takes no connections.

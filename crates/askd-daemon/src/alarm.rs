@@ -6,13 +6,33 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::engine::Engine;
+use crate::http::Leave;
 
 /// More time asleep than this between two alarms is a wake.
 const WAKE_MS: u64 = 1000;
 
+/// Lets the alarm run; when it fails, the daemon leaves as for a restart.
+pub(crate) async fn keep(
+    alarm: impl Future<Output = std::io::Result<()>>,
+    leave: watch::Sender<Option<Leave>>,
+) {
+    if let Err(error) = alarm.await {
+        // Without timers deadlines would be missed in silence; the next daemon has them again.
+        tracing::error!("the timer failed: {error}");
+        leave.send_replace(Some(Leave::Restart));
+    }
+}
+
 /// Sends [`Command::Tick`] whenever the core wants one.
-pub(crate) async fn ring(engine: Engine, mut due: watch::Receiver<Option<u64>>) -> std::io::Result<()> {
-    let timer = timer::Timer::new()?;
+pub(crate) async fn ring(engine: Engine, due: watch::Receiver<Option<u64>>) -> std::io::Result<()> {
+    ring_with(timer::Timer::new()?, engine, due).await
+}
+
+async fn ring_with(
+    timer: timer::Timer,
+    engine: Engine,
+    mut due: watch::Receiver<Option<u64>>,
+) -> std::io::Result<()> {
     let mut asleep = clock::suspended_ms();
     loop {
         timer.set(*due.borrow_and_update())?;
@@ -52,6 +72,10 @@ mod timer {
         pub(super) fn new() -> std::io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let fd = timerfd_create(TimerfdClockId::Boottime, flags)?;
+            Self::over(fd)
+        }
+
+        pub(super) fn over(fd: OwnedFd) -> std::io::Result<Self> {
             Ok(Self(crate::fd::readable(fd)?))
         }
 
@@ -113,5 +137,30 @@ mod timer {
             }
             Ok(())
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_timer_that_fails_makes_the_daemon_leave_as_for_a_restart() {
+        // A descriptor that is no timer: setting it is refused by the system.
+        let (end, _other) = rustix::pipe::pipe().unwrap();
+        let (_due, due) = watch::channel(Some(5));
+        let (leave, left) = watch::channel(None);
+        let alarm = ring_with(timer::Timer::over(end).unwrap(), Engine::of_nobody(), due);
+        keep(alarm, leave).await;
+        assert_eq!(*left.borrow(), Some(Leave::Restart));
+    }
+
+    #[tokio::test]
+    async fn an_alarm_that_ends_with_the_daemon_is_no_failure() {
+        let (due_sender, due) = watch::channel(None);
+        let (leave, left) = watch::channel(None);
+        drop(due_sender);
+        keep(ring(Engine::of_nobody(), due), leave).await;
+        assert_eq!(*left.borrow(), None);
     }
 }

@@ -109,10 +109,14 @@ fn choice(from: wire::Choice) -> Choice {
 }
 
 /// The agent process that a requester names. Whoever names a process says who may not answer, so it must be the
-/// requester itself, one above it (a hook's agent) or one below it (the agent that a proxy started), and never the
+/// requester itself, one above it (a hook's agent, but nothing above that one) or one below it (the agent that a proxy started), and never the
 /// first process; any other claim is left out.
 fn instance(from: wire::Instance, host: &str, requester: u32) -> Option<Instance> {
     let start = peer::start_of(from.pid)?;
+    if let Some(why) = peer::not_its_agent(from.pid, requester) {
+        tracing::warn!("process {requester} names process {} as its agent, which {why}: left out", from.pid);
+        return None;
+    }
     let related = || peer::is_within(requester, from.pid) || peer::is_within(from.pid, requester);
     let right = from.pid > 1 && (from.start == 0 || from.start == start) && related();
     if !right {

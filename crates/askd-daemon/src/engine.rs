@@ -103,6 +103,10 @@ enum Message {
         session: SessionKey,
         reply: oneshot::Sender<Option<Instance>>,
     },
+    RequestersOf {
+        session: SessionKey,
+        reply: oneshot::Sender<BTreeSet<TokenHash>>,
+    },
     OfRequester {
         token: TokenHash,
         key: String,
@@ -164,6 +168,12 @@ impl Engine {
         let thread =
             std::thread::Builder::new().name("writer".to_owned()).spawn(move || desk.work(&messages))?;
         Ok((Self { queue, instances }, thread))
+    }
+
+    /// One whose thread has ended.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Self {
+        Self { queue: channel().0, instances: watch::channel(Arc::default()).1 }
     }
 
     pub(crate) async fn run(&self, command: Command) -> Done {
@@ -236,6 +246,11 @@ impl Engine {
     /// The agent process of a live session.
     pub(crate) async fn agent_of(&self, session: SessionKey) -> Option<Instance> {
         self.call(|reply| Message::AgentOf { session, reply }).await.flatten()
+    }
+
+    /// Whose asks a session and everything below it has.
+    pub(crate) async fn requesters_of(&self, session: SessionKey) -> BTreeSet<TokenHash> {
+        self.call(|reply| Message::RequestersOf { session, reply }).await.unwrap_or_default()
     }
 
     /// The newest ask of a requester and key.
@@ -489,6 +504,9 @@ impl<J: Journal> Desk<J> {
             Message::AgentOf { session, reply } => {
                 let live = self.writer.state().session(&session).filter(|s| !s.ended);
                 let _ = reply.send(live.and_then(|s| s.info.instance.clone()));
+            }
+            Message::RequestersOf { session, reply } => {
+                let _ = reply.send(self.writer.state().requesters_of(&session));
             }
             Message::OfRequester { token, key, reply } => {
                 let _ = reply.send(self.writer.state().of_requester(token, &key));

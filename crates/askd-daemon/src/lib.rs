@@ -18,6 +18,7 @@ mod http;
 mod limits;
 mod log_text;
 mod masked;
+mod origins;
 mod peer;
 mod permissions;
 mod publish;
@@ -26,4 +27,4 @@ mod settings;
 mod start;
 mod view;
 
-pub use start::{Options, StartError, run};
+pub use start::{Options, StartError, inside_agent, run};

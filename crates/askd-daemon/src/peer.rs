@@ -19,6 +19,13 @@ const AGENT_MARKS: [&str; 6] = [
     "AI_AGENT",
     "ASKD_OWNER",
 ];
+/// Programs that a person types into. One that leads a terminal's session is the person's own.
+const SHELLS: [&str; 14] = [
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "sh", "tcsh", "xonsh", "zsh",
+];
+/// Programs above those: terminals, multiplexers, logins, managers of sessions.
+const ABOVE_SHELLS: [&str; 8] =
+    ["init", "login", "screen", "sshd", "sshd-session", "systemd", "tmux", "tmux: server"];
 /// Longest chain of parents that is followed.
 const DEEPEST: usize = 256;
 
@@ -99,6 +106,44 @@ pub(crate) fn start_of(pid: u32) -> Option<u64> {
 /// A process is `top` or below it.
 pub(crate) fn is_within(pid: u32, top: u32) -> bool {
     chain(pid).iter().any(|p| p.pid == top)
+}
+
+/// Why a process at or above a requester is not the agent that it speaks for: an agent that named the person's own
+/// shell would keep the person from answering there. `None`: it may be.
+pub(crate) fn not_its_agent(pid: u32, requester: u32) -> Option<&'static str> {
+    let chain = chain(requester);
+    let at = chain.iter().position(|p| p.pid == pid)?;
+    if at == 0 {
+        return None;
+    }
+    // What an agent starts carries marks; the agent itself is the first one above all of these.
+    if let Some(top) = chain.iter().rposition(|p| agent_mark(p.pid).is_some()) {
+        return (at > top + 1).then_some("is above the agent whose marks the requester carries");
+    }
+    if comm(pid).is_some_and(|name| ABOVE_SHELLS.contains(&name.as_str())) {
+        return Some("manages sessions and is no agent");
+    }
+    is_persons_shell(pid).then_some("is a shell that somebody types into")
+}
+
+/// It leads a session with a terminal, and runs no script.
+fn is_persons_shell(pid: u32) -> bool {
+    let leads = Stat::of(pid).is_some_and(|stat| stat.session == pid && stat.tty != 0);
+    if !leads || comm(pid).is_none_or(|name| !SHELLS.contains(&name.as_str())) {
+        return false;
+    }
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut arguments = command.split(|b| *b == 0).skip(1).filter(|argument| !argument.is_empty());
+    arguments.all(|argument| {
+        argument.starts_with(b"-") && (argument.starts_with(b"--") || !argument.contains(&b'c'))
+    })
+}
+
+/// What started a process, as long as it lives: other requesters of the same agent are below it too.
+pub(crate) fn parent_of(pid: u32) -> Option<(u32, u64)> {
+    let parent = Stat::of(pid)?.parent;
+    (parent > 1).then_some(())?;
+    Some((parent, start_of(parent)?))
 }
 
 /// The terminal that a process reads from.
@@ -246,6 +291,100 @@ mod tests {
             child.0.id()
         };
         assert!(Peer::look(gone).refusal(&BTreeSet::new(), "h").unwrap().contains("was gone"));
+    }
+
+    /// Waits until `look` finds something.
+    fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let give_up = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(std::time::Instant::now() < give_up, "in vain: {what}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// Runs a program as the leader of a terminal's session, below a process that nobody is above any more. `script`
+    /// gives it the terminal.
+    struct Stray {
+        script: u32,
+        inside: u32,
+    }
+
+    impl Stray {
+        fn start(program: &str) -> Self {
+            let line =
+                format!("script -qfc \"exec {program}\" /dev/null </dev/null >/dev/null 2>&1 & echo $!");
+            let output =
+                Command::new("sh").args(["-c", &line]).env_clear().env("PATH", "/usr/bin:/bin").output();
+            let script = String::from_utf8(output.unwrap().stdout).unwrap().trim().parse().unwrap();
+            let name = program.split(' ').next().unwrap();
+            let inside = until("the program in its terminal", || {
+                let processes = fs::read_dir("/proc").unwrap().flatten();
+                let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+                pids.find(|pid| {
+                    let below = Stat::of(*pid).is_some_and(|stat| stat.parent == script && stat.tty != 0);
+                    below && comm(*pid).as_deref() == Some(name)
+                })
+            });
+            until("its adoption", || orphan(&chain(inside)).filter(|top| top.pid == script));
+            Self { script, inside }
+        }
+    }
+
+    impl Drop for Stray {
+        fn drop(&mut self) {
+            for pid in [self.inside, self.script] {
+                if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn s1_what_an_agent_lets_go_of_with_a_terminal_of_its_own_is_refused() {
+        let older = Stray::start("sleep 601");
+        let agent_process = Sleeper::start(|_| {});
+        let agents = agent(agent_process.0.id());
+        let stray = Stray::start("sleep 602");
+        assert_ne!(Stat::of(stray.inside).unwrap().tty, 0);
+        let text = Peer::look(stray.inside).refusal(&agents, "h").unwrap();
+        assert!(text.contains(&format!("hangs on process {}", stray.script)), "{text}");
+        // What was there before the agent is not the agent's, and without an agent it is nobody's.
+        let before = agents.iter().all(|a| a.start > orphan(&chain(older.inside)).unwrap().start);
+        assert!(!before || Peer::look(older.inside).refusal(&agents, "h").is_none());
+        assert_eq!(Peer::look(stray.inside).refusal(&BTreeSet::new(), "h"), None);
+        drop(agent_process);
+        assert_eq!(Peer::look(stray.inside).refusal(&agents, "h"), None, "the agent is gone");
+    }
+
+    #[test]
+    fn s1_nothing_above_the_agent_is_named_as_the_agent() {
+        let me = std::process::id();
+        let above = Stat::of(me).unwrap().parent;
+        // An agent's hook carries its marks: the agent is the first process above them.
+        let hook = Sleeper::start(|c| {
+            c.env("CLAUDECODE", "1");
+        });
+        assert_eq!(not_its_agent(me, hook.0.id()), None);
+        assert_eq!(not_its_agent(hook.0.id(), hook.0.id()), None);
+        assert!(not_its_agent(above, hook.0.id()).unwrap().contains("above the agent"));
+        // Without marks whatever is no shell of a person may be one.
+        let plain = Sleeper::start(|_| {});
+        assert_eq!(not_its_agent(me, plain.0.id()), None);
+        assert_eq!(not_its_agent(plain.0.id(), me), None, "a proxy names what is below it");
+    }
+
+    #[test]
+    fn s1_a_shell_in_a_terminal_is_a_persons_and_one_with_a_script_is_not() {
+        let typed_into = Stray::start("bash --norc -i");
+        assert!(is_persons_shell(typed_into.inside));
+        let runs = Stray::start("bash -c 'read x; read y'");
+        assert!(!is_persons_shell(runs.inside));
+        assert!(!is_persons_shell(typed_into.script));
+        assert!(!is_persons_shell(std::process::id()));
     }
 
     #[test]

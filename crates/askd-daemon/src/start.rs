@@ -27,6 +27,7 @@ use crate::crash::CrashPoint;
 use crate::engine::{Engine, Outlets};
 use crate::http::{self, Attachments, Leave, RandomIds, Shared};
 use crate::limits::Rates;
+use crate::origins::Origins;
 use crate::peer::Peer;
 use crate::publish::{self, Hub, What};
 use crate::server::{self, Door, Traffic};
@@ -37,6 +38,10 @@ use crate::{agents, alarm, edits};
 const LAST_REPLIES: Duration = Duration::from_secs(2);
 /// Held requests get no reply at a restart; whatever else is under way gets this long.
 const LAST_WORDS: Duration = Duration::from_millis(300);
+const HOUR: Duration = Duration::from_secs(3600);
+/// A session without an agent process, without asks, and silent for this long has ended; so have all like it but so many.
+const SILENT_SESSION_MS: u64 = 24 * 3600 * 1000;
+const MOST_SILENT_SESSIONS: usize = 1000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How a daemon is started.
@@ -160,22 +165,15 @@ pub fn run(options: Options) -> Result<(), StartError> {
             surfaces: AtomicU64::new(1),
             attached: Attachments::default(),
             rates: Rates::default(),
+            origins: Origins::default(),
             leave,
             registered: StdMutex::new(BTreeMap::new()),
         });
         let pump = tokio::spawn(hub.clone().pump(events));
         tokio::spawn(agents::watch(engine.clone(), app.host.clone(), agents_found));
-        let ring = tokio::spawn({
-            let (engine, app) = (engine.clone(), Arc::clone(&app));
-            async move {
-                if let Err(error) = alarm::ring(engine, due).await {
-                    // Without timers deadlines would be missed in silence; the next daemon has them again.
-                    tracing::error!("the timer failed: {error}");
-                    app.leave.send_replace(Some(Leave::Restart));
-                }
-            }
-        });
+        let ring = tokio::spawn(alarm::keep(alarm::ring(engine.clone(), due), app.leave.clone()));
         let prune = tokio::spawn(prune(engine.clone(), clock, retention_ms));
+        let tidy = tokio::spawn(tidy(engine.clone()));
 
         make_private_directory(&places.run_dir())?;
         let ask = bind(&places.ask_sock())?;
@@ -217,6 +215,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         traffic.drained(if how == Leave::Stop { LAST_REPLIES } else { LAST_WORDS }).await;
         ring.abort();
         prune.abort();
+        tidy.abort();
         edits.abort();
         let _ = fs::remove_file(places.ask_sock());
         let _ = fs::remove_file(places.answer_sock());
@@ -232,8 +231,8 @@ fn default_journal(places: &Places) -> impl FnOnce() -> PathBuf {
     move || path
 }
 
-/// The mark of the agent that this daemon was started by.
-fn inside_agent() -> Option<String> {
+/// The mark of the agent that this process was started by, in its own environment or above it.
+pub fn inside_agent() -> Option<String> {
     Peer::look(std::process::id()).mark().map(str::to_owned)
 }
 
@@ -281,6 +280,15 @@ async fn prune(engine: Engine, clock: Clock, retention_ms: i64) {
         let before = clock.now().wall_ms.saturating_sub(retention_ms);
         // In slices, so that asks come in between.
         while engine.prune(before).await.is_some() {}
+    }
+}
+
+/// Sessions that nobody says the end of end when they have been silent for long.
+async fn tidy(engine: Engine) {
+    let mut hourly = tokio::time::interval(HOUR);
+    loop {
+        hourly.tick().await;
+        engine.tell(Command::Tidy { idle_ms: SILENT_SESSION_MS, most: MOST_SILENT_SESSIONS });
     }
 }
 

@@ -208,12 +208,16 @@ fn requester(state: &AskState) -> wire::Requester {
         ask::RequesterKind::Script => "script",
         ask::RequesterKind::Spool => "spool",
     };
-    let (link, since, at) = match &state.link {
-        Link::Attached(_) => ("attached", None, None),
-        Link::Detached { since, .. } => ("detached", Some(rfc3339(since.wall_ms)), None),
-        Link::HandedBack { at, .. } => ("handed_back", None, Some(at.clone())),
+    let (link, since, until, at) = match &state.link {
+        Link::Attached(_) => ("attached", None, None, None),
+        Link::Detached { since, grace_ms } => {
+            let kept = state.is_open() || state.delivery == Delivery::Pending;
+            let until = kept.then(|| rfc3339(since.wall_plus(*grace_ms)));
+            ("detached", Some(rfc3339(since.wall_ms)), until, None)
+        }
+        Link::HandedBack { at, .. } => ("handed_back", None, None, Some(at.clone())),
     };
-    wire::Requester { link: link.to_owned(), since, at, kind: Some(kind.to_owned()) }
+    wire::Requester { link: link.to_owned(), since, until, at, kind: Some(kind.to_owned()) }
 }
 
 fn outcome(outcome: &Outcome, state: &AskState) -> wire::Outcome {

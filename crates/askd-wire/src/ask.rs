@@ -164,6 +164,9 @@ pub struct Requester {
     pub link: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// Detached: the ask, or an outcome that nobody fetched yet, is kept until then for its requester to come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
     /// Where a handed-back ask can be answered, e.g. `terminal`.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,

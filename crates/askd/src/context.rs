@@ -29,13 +29,16 @@ impl Desk {
         })
     }
 
-    /// The daemon, started when none runs: a person does this, so a stop by a person ends here.
+    /// The daemon, started when none runs: a person does this, so a stop by a person ends here. An agent does not undo
+    /// it.
     pub(crate) fn open(&self) -> Result<Answers, Failure> {
         let connection = match daemon::connect_answer(&self.places) {
             Err(Unavailable::NotRunning(_)) => {
                 let stopped = self.places.stopped_file();
-                daemon::forget_stop(&self.places)
-                    .map_err(|error| Failure::unavailable(format!("{}: {error}", stopped.display())))?;
+                if askd_daemon::inside_agent().is_none() {
+                    daemon::forget_stop(&self.places)
+                        .map_err(|error| Failure::unavailable(format!("{}: {error}", stopped.display())))?;
+                }
                 self.start(Door::Answer)?
             }
             other => other?,

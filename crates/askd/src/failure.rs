@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use askd_client::{CallError, PlacesError, Unavailable, UnsafePlace};
+use askd_client::{CallError, HttpError, PlacesError, Unavailable, UnsafePlace};
 use askd_wire::{Code, Problem};
 
 use crate::out::one_line;
@@ -80,7 +80,13 @@ pub(crate) fn status_of(problem: &Problem) -> u8 {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let status = error.problem().map_or(status::UNAVAILABLE, status_of);
-        Self::new(status, one_line(&error.to_string()))
+        let hangs = matches!(error, CallError::Http(HttpError::TimedOut));
+        let hint = if hangs {
+            "the daemon does not answer, it hangs or was suspended (state/daemon.json names its process): "
+        } else {
+            ""
+        };
+        Self::new(status, format!("{hint}{}", one_line(&error.to_string())))
     }
 }
 

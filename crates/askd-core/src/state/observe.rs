@@ -1,10 +1,12 @@
 //! Observations: lineage, correlation of calls with asks, and what the agent did without askd. Never a decision.
 
+use std::collections::BTreeSet;
+
 use crate::ask::Subagent;
 use crate::command::{Observe, Reply, Seen};
 use crate::event::{CallInfo, Change, Event, Note, Record, SessionInfo, SpawnSeen};
 use crate::gate::{CallPlace, Repeated};
-use crate::id::{AskId, Instance, SessionKey, StreamId};
+use crate::id::{AskId, Instance, SessionKey, StreamId, TokenHash};
 use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Source};
 use crate::refusal::Refusal;
 use crate::time::Now;
@@ -340,6 +342,11 @@ impl State {
             }
         }
         Handled::done(changes)
+    }
+
+    /// Whose asks a session and everything below it has in memory.
+    pub fn requesters_of(&self, key: &SessionKey) -> BTreeSet<TokenHash> {
+        self.within(key, None).map(|(_, ask)| ask.ask.requester.token).collect()
     }
 
     /// Asks of a session's thread and of everything below it; `None`: the whole session and its descendants.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use askd_core::{AskId, Cause, Command, Hash256, Refusal, Reply, Seen, SessionKey};
+use askd_core::{AskId, Cause, Command, Hash256, Instance, Refusal, Reply, Seen, SessionKey};
 use askd_wire::{LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey};
 use axum::Router;
 use axum::extract::{Extension, State};
@@ -86,6 +86,7 @@ async fn raise(
         pid: connection.pid,
     };
     let raise = convert::raise(body, &arrival).map_err(Refused::malformed)?;
+    let unclaimed = raise.instance.is_none();
     let (Done { reply: result, shot }, over) = app.engine.run_and_wait(Command::Raise(Box::new(raise))).await;
     drop(room);
     let status = match result {
@@ -93,6 +94,9 @@ async fn raise(
         Ok(_) => StatusCode::OK,
         Err(refusal) => return Err(Refused::from_refusal(&refusal, shot.as_ref())),
     };
+    if unclaimed {
+        app.origins.raised(&session, connection.pid);
+    }
     let Some(shot) = shot else { return Err(Refused::unknown()) };
     let (shot, released) = hold(&app, shot, wait.span(), async { over.await.ok() }).await;
     Ok(reply(status, &Raised { ask: shot.view(), token: minted, released }))
@@ -208,6 +212,7 @@ async fn step(
 async fn observe(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
+    headers: HeaderMap,
     Bulky(body, _room): Bulky<ObservationBatch>,
 ) -> Result<Response, Refused> {
     if body.observations.len() > MOST_OBSERVATIONS {
@@ -220,15 +225,7 @@ async fn observe(
         .take(Kind::Observe, &session, connection.pid, count, clock::boot_ms())
         .map_err(|limit| Refused::from_refusal(&Refusal::CapReached(limit), None))?;
     let seen = convert::observations(body, &app.host, connection.pid).map_err(Refused::malformed)?;
-    // What ends or settles asks of a live agent is believed from that agent's own tree only, and from what started it.
-    if let Some(first) = seen.first()
-        && let Some(agent) = app.engine.agent_of(first.session.clone()).await
-        && agent.host == app.host
-        && peer::start_of(agent.pid) == Some(agent.start)
-        && !peer::is_within(connection.pid, agent.pid)
-        && !peer::is_within(agent.pid, connection.pid)
-    {
-        let why = format!("session {} belongs to process {}", first.session.session, agent.pid);
+    if let Some(why) = disbelief(&app, &session, &connection, &headers).await? {
         return Err(Refused::from_refusal(&Refusal::NotPermitted(why), None));
     }
     let mut repeated = None;
@@ -248,6 +245,36 @@ async fn observe(
         }
     }
     Ok(repeated.map_or_else(nothing, |repeated| reply(StatusCode::OK, &repeated)))
+}
+
+/// Why this process is not believed what it tells of a session, which may end or settle asks.
+async fn disbelief(
+    app: &App,
+    session: &SessionKey,
+    connection: &Connection,
+    headers: &HeaderMap,
+) -> Result<Option<String>, Refused> {
+    let pid = connection.pid;
+    let agent = app.engine.agent_of(session.clone()).await;
+    let alive = |agent: &Instance| agent.host == app.host && peer::start_of(agent.pid) == Some(agent.start);
+    if let Some(agent) = agent.filter(alive) {
+        // That agent's own tree, and what started it.
+        let related = peer::is_within(pid, agent.pid) || peer::is_within(agent.pid, pid);
+        return Ok(
+            (!related).then(|| format!("session {} belongs to process {}", session.session, agent.pid))
+        );
+    }
+    let requesters = app.engine.requesters_of(session.clone()).await;
+    if requesters.is_empty() || app.origins.includes(session, pid) {
+        return Ok(None);
+    }
+    let token = bearer(headers)?.map(|token| Hash256::of(token.as_bytes()));
+    Ok((!token.is_some_and(|token| requesters.contains(&token))).then(|| {
+        format!(
+            "session {} has asks of others; send the token of one of them, or observe from where they were raised",
+            session.session
+        )
+    }))
 }
 
 async fn own(app: &App, id: &str, headers: &HeaderMap) -> Result<Shot, Refused> {

@@ -24,6 +24,7 @@ use tokio::sync::{Mutex, watch};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::limits::Rates;
+use crate::origins::Origins;
 use crate::publish::Hub;
 use crate::settings::Live;
 
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) surfaces: AtomicU64,
     pub(crate) attached: Attachments,
     pub(crate) rates: Rates,
+    pub(crate) origins: Origins,
     /// Set once: why the daemon is to leave.
     pub(crate) leave: watch::Sender<Option<Leave>>,
     pub(crate) registered:

@@ -230,7 +230,7 @@ pub(crate) fn open_ask(raise: &RaiseAsk) -> Ask {
         deadline: None,
         default: None,
         gives_up_at: None,
-        requester: Requester { link: "attached".to_owned(), since: None, at: None, kind: None },
+        requester: Requester { link: "attached".to_owned(), since: None, until: None, at: None, kind: None },
         outcome: None,
         delivery: Delivery::None,
         late: None,

@@ -85,7 +85,7 @@ pub(crate) fn give(
     };
     match answers.answer(&ask.id, &answer) {
         Ok(settled) => {
-            let how = view::settled(&settled).unwrap_or_else(|| "answered".to_owned());
+            let how = view::outcome::answered(&settled, &Clock::system());
             Ok(format!("{}: {how}", safe(&ask.handle)))
         }
         Err(error) => Err(refused(&ask.handle, error, &Clock::system())),

@@ -125,8 +125,7 @@ fn told(ask: &Ask, report: Option<&AnswerReport>) -> Result<String, Failure> {
             Err(refused(&ask.handle, error, &Clock::system()))
         }
         Some((None, Some(settled))) => {
-            let how = view::settled(settled).unwrap_or_else(|| "answered".to_owned());
-            Ok(format!("{handle}: {how}"))
+            Ok(format!("{handle}: {}", outcome::answered(settled, &Clock::system())))
         }
         _ => Err(Failure::unavailable(format!("{handle}: the daemon did not say what became of it"))),
     }

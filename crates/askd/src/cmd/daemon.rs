@@ -58,6 +58,11 @@ fn stop(desk: &Desk) -> Done {
             out::print_line(&format!("stopped; {stopped}"))?;
         }
         Err(Unavailable::NotRunning(_)) => {
+            // A daemon that runs refuses it by itself.
+            if let Some(mark) = askd_daemon::inside_agent() {
+                let text = "an agent does not stop askd; do it in a terminal of your own";
+                return Err(Failure::new(status::NOT_PERMITTED, format!("{text} ({mark} is set here)")));
+            }
             mark_stopped(&desk.places)?;
             out::print_line(&format!("no daemon was running; {stopped}"))?;
         }

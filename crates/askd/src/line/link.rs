@@ -115,7 +115,7 @@ impl Link {
     pub(super) fn retry(&mut self, desk: &Desk) -> Result<bool, Failure> {
         // A daemon that is being restarted is started by whoever does that; one that died is started here.
         let found = if self.restarting && self.pause < LONGEST_PAUSE {
-            daemon::connect(&desk.places, Door::Answer, None)
+            daemon::connect_answer(&desk.places)
         } else {
             desk.start(Door::Answer)
         };

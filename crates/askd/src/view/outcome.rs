@@ -71,6 +71,18 @@ pub(crate) fn elsewhere(ask: &Ask, clock: &Clock) -> Option<String> {
     }
 }
 
+/// What an answer did: `allowed by you …`, and when nobody is there to take it `; its requester is gone; kept until
+/// 12:01:30 for it to come back`.
+pub(crate) fn answered(ask: &Ask, clock: &Clock) -> String {
+    let how = settled(ask).unwrap_or_else(|| "answered".to_owned());
+    if ask.delivery != Delivery::Pending || ask.requester.link != "detached" {
+        return how;
+    }
+    let until = ask.requester.until.as_deref().map(|until| clock.local(until));
+    let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+    format!("{how}; its requester is gone; kept{until} for it to come back")
+}
+
 /// How a settled ask was settled, and what the person said: `denied by you in the terminal: not this folder`.
 pub(crate) fn settled(ask: &Ask) -> Option<String> {
     let outcome = ask.outcome.as_ref()?;

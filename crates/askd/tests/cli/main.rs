@@ -5,6 +5,7 @@ mod answer;
 mod ask;
 mod daemon;
 mod demo;
+mod limits;
 mod line;
 mod permissions;
 mod pty;

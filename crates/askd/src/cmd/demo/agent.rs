@@ -238,7 +238,7 @@ impl Agent<'_> {
 
     /// A daemon that cannot hear it notices by itself that the agent is gone.
     fn observe(&self, observations: Vec<Observation>) {
-        if let Ok(mut connection) = daemon::connect(&self.desk.places, Door::Ask, None) {
+        if let Ok(mut connection) = daemon::connect_ask(&self.desk.places) {
             connection.set_timeout(TELL_PATIENCE);
             let _ = connection.command("POST", "/v1/observations", Some(&self.batch(observations)));
         }
