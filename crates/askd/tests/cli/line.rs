@@ -238,7 +238,7 @@ fn t6_risky_settings_are_told_at_the_start() {
     fs::write(world.askd_dir().join("config.toml"), "[permissions]\nsafety_default = \"allow\"\n").unwrap();
     let mut line = surface(&world);
     assert!(
-        line.seen.iter().any(|seen| seen.contains("waits until a person accepts it")),
+        line.seen.iter().any(|seen| seen.contains("waits for you: askd config accept")),
         "{:#?}",
         line.seen
     );
