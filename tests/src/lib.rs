@@ -18,4 +18,4 @@ pub use model::{Gate, Model, Scripts, Step, ToolResult};
 pub use patience::{PATIENCE, until};
 pub use processes::{alive, children, kill, pause, resume};
 pub use terminal::Terminal;
-pub use world::{Ask, Lineage, Outcome, Ran, RequesterLink, Session, Subagent, World};
+pub use world::{Ask, Choice, Lineage, Outcome, Ran, RequesterLink, Session, Subagent, World};

@@ -28,11 +28,19 @@ pub struct Ask {
     pub attendance: String,
     pub action: Value,
     pub lineage: Lineage,
+    pub options: Vec<Choice>,
     /// What the deadline would answer.
     pub default: Option<String>,
     pub requester: RequesterLink,
     pub outcome: Option<Outcome>,
     pub delivery: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Choice {
+    pub id: String,
+    pub label: String,
+    pub kind: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -1,0 +1,184 @@
+use anyhow::{Context, Result};
+use askd_tests::{Model, Program, Scripts, Step, Terminal, World, alive};
+use serde_json::json;
+
+use super::server::Server;
+use super::{bash, bash_asks, child, disk, env};
+
+#[test]
+fn a4_a10_an_ask_is_answered_at_askd_with_opencodes_own_options() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let steps = [bash("touch once"), bash("touch never"), bash("echo a"), bash("echo b"), Step::say("done")];
+    let model = Model::start(Scripts::of("main", steps))?;
+    let server = Server::start(&world, &model, &bash_asks())?;
+    let before = disk(&world)?;
+    let session = server.play("main")?;
+
+    let ask = world.ask("touch once")?;
+    assert_eq!((ask.action["tool"].as_str(), ask.action["kind"].as_str()), (Some("bash"), Some("execute")));
+    assert_eq!(ask.action["input"], json!({"command": "touch once"}));
+    assert_eq!(ask.action["cwd"], world.project().display().to_string());
+    assert_eq!((ask.lineage.agent.as_str(), ask.lineage.session.as_str()), ("opencode", session.as_str()));
+    assert!(ask.lineage.subagent.is_none());
+    let options: Vec<_> =
+        ask.options.iter().map(|o| (o.id.as_str(), o.label.as_str(), o.kind.as_str())).collect();
+    let expected = [
+        ("once", "Allow once", "allow_once"),
+        ("always", "Always allow", "allow_always"),
+        ("reject", "Reject", "reject_once"),
+    ];
+    assert_eq!(options, expected);
+    assert!(!world.made("once"));
+    assert_eq!(world.allow(&ask.id)?, 0);
+    world.wait_made("once")?;
+    world.wait(&ask.id, "the delivery confirmed", |ask| ask.delivery == "confirmed")?;
+
+    // A no with the person's words; the model goes on.
+    let ask = world.ask("touch never")?;
+    assert_eq!(world.deny(&ask.id, "leave that alone")?, 0);
+    let told = model.result("main", 1)?;
+    assert!(told.text.contains("leave that alone"), "{told:?}");
+    world.wait(&ask.id, "the delivery confirmed", |ask| ask.delivery == "confirmed")?;
+
+    // Always is what was chosen, and only then: the next echo asks nobody.
+    let ask = world.ask("echo a")?;
+    assert_eq!(world.run(&["allow", &ask.id, "--option", "always"])?.code, 0);
+    model.wait_for("main", 4)?;
+    assert_eq!(world.asks()?.len(), 3);
+    assert!(!world.made("never"));
+    assert_eq!(disk(&world)?.len(), before.len() + 1, "nothing but the file that was allowed: {before:?}");
+    Ok(())
+}
+
+#[test]
+fn a1_a5_children_that_wait_together_each_get_their_own_answer() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let both = child("the first child", "one").and(child("the second child", "two"));
+    let scripts = Scripts::of("main", [both, Step::say("done")])
+        .with("one", [bash("touch one"), Step::say("one is done")])
+        .with("two", [bash("touch two"), Step::say("two is done")]);
+    let model = Model::start(scripts)?;
+    let server = Server::start(&world, &model, &bash_asks())?;
+    let session = server.play("main")?;
+
+    let (one, two) = (world.ask("touch one")?, world.ask("touch two")?);
+    for (ask, name) in [(&one, "the first child"), (&two, "the second child")] {
+        assert_eq!(ask.lineage.root, session);
+        assert_ne!(ask.lineage.session, session);
+        let subagent = ask.lineage.subagent.as_ref().context("the ask of a child names it")?;
+        assert_eq!((subagent.name.as_deref(), subagent.kind.as_deref()), (Some(name), Some("general")));
+        assert_eq!((subagent.depth, subagent.work_id.as_str()), (Some(1), ask.lineage.session.as_str()));
+    }
+    assert_eq!(world.deny(&two.id, "only one of you")?, 0);
+    let told = model.result("two", 0)?;
+    assert!(told.text.contains("only one of you"), "{told:?}");
+    model.wait_for("two", 1)?;
+    assert_eq!(world.show(&one.id)?.state, "open", "one answer settles one ask");
+    assert_eq!(world.allow(&one.id)?, 0);
+    world.wait_made("one")?;
+    model.wait_for("main", 1)?;
+    assert!(!world.made("two"));
+    Ok(())
+}
+
+#[test]
+fn a5_a_no_does_not_take_the_asks_beside_it_along() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let model =
+        Model::start(Scripts::of("main", [bash("touch no").and(bash("touch yes")), Step::say("done")]))?;
+    let server = Server::start(&world, &model, &bash_asks())?;
+    server.play("main")?;
+    let (no, yes) = (world.ask("touch no")?, world.ask("touch yes")?);
+    // opencode itself would reject both.
+    assert_eq!(world.deny(&no.id, "not this one")?, 0);
+    server.ask("touch no")?;
+    assert_eq!(world.show(&yes.id)?.state, "open");
+    assert_eq!(world.allow(&yes.id)?, 0);
+    world.wait_made("yes")?;
+    let told = model.result_of_block("main", 0, 0)?;
+    assert!(told.text.contains("not this one"), "{told:?}");
+    world.wait(&no.id, "the denial delivered", |ask| ask.delivery == "confirmed")?;
+    assert!(!world.made("no"));
+    Ok(())
+}
+
+#[test]
+fn a8_an_answer_in_opencode_is_learned_and_ends_the_ask() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let steps = [bash("touch yes"), bash("touch no"), Step::say("done")];
+    let model = Model::start(Scripts::of("main", steps))?;
+    let server = Server::start(&world, &model, &bash_asks())?;
+    server.play("main")?;
+
+    let yes = world.ask("touch yes")?;
+    server.reply(&server.ask("touch yes")?, "once")?;
+    let yes = world.wait(&yes.id, "opencode's own answer learned", |ask| ask.state == "settled")?;
+    assert_eq!(yes.settled(), Some(("allowed", "agent")));
+    world.wait_made("yes")?;
+    assert_eq!(world.deny(&yes.id, "too late")?, 5);
+
+    let no = world.ask("touch no")?;
+    server.reply(&server.ask("touch no")?, "reject")?;
+    let no = world.wait(&no.id, "opencode's own answer learned", |ask| ask.state == "settled")?;
+    assert_eq!(no.settled(), Some(("denied", "agent")));
+    assert_eq!(world.allow(&no.id)?, 5);
+    assert!(!world.made("no"));
+    Ok(())
+}
+
+#[test]
+fn a8_the_terminal_ui_keeps_its_dialog_and_the_first_answer_counts() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let steps = [bash("touch first"), bash("touch second"), Step::say("all is done")];
+    let model = Model::start(Scripts::of("main", steps))?;
+    let mut args = vec!["run".to_owned(), "--".to_owned()];
+    args.extend(Program::Opencode.command()?);
+    args.extend(["--prompt".to_owned(), "play=main".to_owned()]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut terminal =
+        Terminal::run(world.askd(), &args, env(&world, &model, &bash_asks()), &world.project())?;
+    // Its first screen waits for the prompt to be sent.
+    terminal.wait_for(&["play=main"])?;
+    terminal.press("\r", "the first ask", |_| world.open().is_ok_and(|open| !open.is_empty()))?;
+
+    // askd is first: the dialog goes away by itself.
+    let first = world.ask("touch first")?;
+    terminal.wait_for(&["Permission required", "touch first"])?;
+    assert_eq!(world.allow(&first.id)?, 0);
+    world.wait_made("first")?;
+    assert_eq!(world.show(&first.id)?.settled(), Some(("allowed", "person")));
+
+    // The terminal is first.
+    let second = world.ask("touch second")?;
+    terminal.wait_for(&["Permission required", "touch second"])?;
+    terminal.press("\r", "the file second", |_| world.made("second"))?;
+    let second = world.wait(&second.id, "the terminal's answer learned", |ask| ask.state == "settled")?;
+    assert_eq!(second.settled(), Some(("allowed", "agent")));
+    terminal.wait_for(&["all is done"])?;
+
+    // It ends when the agent ends.
+    let run = terminal.pid()?;
+    terminal.press("\u{3}", "the end of opencode and of askd run", |_| !alive(run))?;
+    assert!(world.open()?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a11_what_opencodes_own_rules_decide_is_never_an_ask() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let steps = [bash("touch ruled"), bash("touch barred"), Step::say("done")];
+    let model = Model::start(Scripts::of("main", steps))?;
+    let rules = json!({"bash": {"*": "ask", "touch ruled": "allow", "touch barred": "deny"}});
+    let server = Server::start(&world, &model, &rules)?;
+    server.play("main")?;
+    model.wait_for("main", 2)?;
+    assert!(world.made("ruled") && !world.made("barred"));
+    assert!(world.asks()?.is_empty());
+    Ok(())
+}
