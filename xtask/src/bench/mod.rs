@@ -1,6 +1,7 @@
 //! Measurements: each figure beside a baseline measured in the same run, as a table of ratios and as JSON. Nothing
 //! here is asserted; a shared machine is no judge. Read [`report::Report`] and [`world::World`].
 
+mod acp;
 mod baseline;
 mod daemon;
 mod hook;
@@ -35,6 +36,8 @@ pub(crate) enum Part {
         #[arg(long)]
         quick: bool,
     },
+    /// Child: an ACP agent that sends every message back
+    AcpAgent,
     /// Child: sends every message back
     Echo { socket: String },
     /// Child: raises asks and waits for their outcomes
@@ -47,6 +50,7 @@ pub(crate) enum Part {
 pub(crate) fn run(root: &Path, part: Part) -> Result<()> {
     match part {
         Part::Run { quick } => measure(root, quick),
+        Part::AcpAgent => acp::agent(),
         Part::Echo { socket } => baseline::echo(&socket),
         Part::Requester { socket, requesters, asks } => daemon::requester(&socket, requesters, asks),
         Part::Answerer { socket, connections } => daemon::answerer(&socket, connections),
@@ -60,6 +64,7 @@ fn measure(root: &Path, quick: bool) -> Result<()> {
     daemon::measure_round_trip(&world, &mut report);
     daemon::measure_crowd(&world, &mut report);
     writer::measure(&world, &mut report);
+    acp::measure(&world, &mut report);
     idle::measure(&world, &mut report);
     report.print();
     report.write(&target_dir(root).join("bench.json"))?;

@@ -18,6 +18,8 @@ fn a1_a2_a_hidden_ask_comes_on_the_root_session_with_the_mark() {
     assert!(stage.to_client.is_empty(), "durable before visible");
     let raise = stage.raised[0].1.clone();
     assert_eq!((raise.session.as_str(), raise.parent.as_deref()), ("child", Some("s")));
+    let grants: Vec<_> = raise.options.iter().map(|o| o.grants.as_deref()).collect();
+    assert_eq!(grants, [None, Some("touch *"), None]);
     let ask = stage.last_raised();
     let shown = stage.at_client("session/request_permission");
     assert_eq!(shown["id"].as_str().unwrap().strip_prefix("askd-m-").map(str::len), Some(1));

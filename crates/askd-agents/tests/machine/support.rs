@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent_client_protocol_schema::v1 as schema;
 use askd_agents::acp::{Action, AskNo, Dismiss, Machine, News, Settings};
-use askd_agents::hidden::{HiddenAsk, HiddenEvent, HiddenReply, HiddenSubagent};
+use askd_agents::hidden::{HiddenAsk, HiddenEvent, HiddenOption, HiddenReply, HiddenSubagent};
 use askd_wire::{Outcome, OutcomeKind, RaiseAsk, Verdict};
 use serde_json::{Value, json};
 
@@ -22,6 +22,12 @@ pub(crate) struct Stage {
 
 pub(crate) const OPTIONS: &str = r#"[{"optionId":"ok","name":"Allow once","kind":"allow_once"},{"optionId":"ever","name":"Always","kind":"allow_always"},{"optionId":"no","name":"Reject","kind":"reject_once"}]"#;
 
+const HIDDEN_OPTIONS: &[HiddenOption] = &[
+    HiddenOption { id: "once", name: "Allow once", kind: "allow_once", reply: HiddenReply::Once },
+    HiddenOption { id: "always", name: "Always allow", kind: "allow_always", reply: HiddenReply::Always },
+    HiddenOption { id: "reject", name: "Reject", kind: "reject_once", reply: HiddenReply::Reject },
+];
+
 impl Stage {
     pub(crate) fn bare(translate: bool) -> Self {
         let settings = Settings {
@@ -32,8 +38,10 @@ impl Stage {
             agent: "agent".to_owned(),
             instance: None,
         };
+        let mut machine = Machine::new(settings);
+        machine.set_hidden_options(HIDDEN_OPTIONS);
         Self {
-            machine: Machine::new(settings),
+            machine,
             to_agent: Vec::new(),
             to_client: Vec::new(),
             raised: Vec::new(),
@@ -227,7 +235,7 @@ pub(crate) fn hidden_ask(id: &str, child: &str, call: &str) -> HiddenEvent {
         input: json!({"command":"touch x"}),
         call: Some(call.to_owned()),
         cwd: None,
-        always: Vec::new(),
+        always: vec!["touch *".to_owned()],
     }))
 }
 

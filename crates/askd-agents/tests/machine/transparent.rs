@@ -105,3 +105,62 @@ fn a16_questions_are_nobodys_asks() {
     }
     assert_eq!((stage.to_client.len(), stage.raised.len()), (4, 0));
 }
+
+#[test]
+fn a16_a_codex_mcp_approval_is_an_ask() {
+    use askd_agents::acp::{Answered, News};
+    use askd_wire::Verdict;
+    let line = |id: u64| {
+        json!({"jsonrpc":"2.0","id":id,"method":"elicitation/create","params":{"sessionId":"s","mode":"form",
+            "message":"Allow the tiny MCP server to run tool \"poke\"?","requestedSchema":{"type":"object","properties":{}},
+            "_meta":{"codex_approval_kind":"mcp_tool_call","tool_name":"poke","tool_params":{"n":1}}}})
+    };
+    let mut stage = Stage::new("codex-acp", &json!({"elicitation":{}}));
+    stage.agent(&line(5));
+    assert_eq!(stage.to_client, [format!("{}\n", line(5))]);
+    let raise = &stage.raised[0].1;
+    assert_eq!(
+        (raise.action.tool.as_str(), raise.action.input.as_ref().unwrap().get()),
+        ("poke", r#"{"n":1}"#)
+    );
+    let ask = stage.last_raised();
+    stage.elsewhere(ask, "accept", Verdict::Allow);
+    let answer: serde_json::Value = serde_json::from_str(&stage.to_agent[0]).unwrap();
+    assert_eq!((&answer["result"]["action"], &answer["result"]["content"]), (&json!("accept"), &json!({})));
+    assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 5);
+
+    for (action, option) in [("accept", "accept"), ("decline", "decline")] {
+        stage.clear();
+        stage.agent(&line(6));
+        let ask = stage.last_raised();
+        let own = json!({"id":6,"result":{"action":action,"content":{"x":1}}});
+        stage.client(&own);
+        assert!(stage.was_told(&format!("option: \"{option}\"")));
+        stage.news(News::Answered { ask, how: Answered::Won });
+        assert_eq!(stage.to_agent, [format!("{own}\n")]);
+    }
+    stage.clear();
+    stage.agent(&line(7));
+    let ask = stage.last_raised();
+    stage.elsewhere(ask, "decline", Verdict::Deny);
+    assert!(stage.to_agent[0].contains("\"action\":\"decline\""));
+    stage.clear();
+    stage.agent(&line(8));
+    stage.last_raised();
+    stage.client(&json!({"method":"session/cancel","params":{"sessionId":"s"}}));
+    assert!(stage.to_agent[1].contains("\"action\":\"cancel\""));
+}
+
+#[test]
+fn a11_what_the_agent_decides_by_itself_is_no_ask() {
+    let mut stage = Stage::new("agent", &json!({}));
+    for status in ["pending", "in_progress", "failed", "completed"] {
+        stage.update(
+            "s",
+            json!({"sessionUpdate":"tool_call_update","toolCallId":status,"status":status,
+            "_meta":{"review":{"held":true}}}),
+        );
+    }
+    assert!(stage.raised.is_empty());
+    assert_eq!(stage.to_client.len(), 4);
+}

@@ -1,6 +1,7 @@
 //! The real program as scripts and people use it.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
+mod acp;
 mod answer;
 mod ask;
 mod daemon;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::super::ask::Call;
 use super::super::message::{self, Id, Message};
 use super::super::raw::Object;
+use super::elicitation::Approval;
 use super::session::Child;
 use super::settle::Fate;
 use super::{Dialect, Machine, Pending, agent_name};
@@ -29,19 +30,24 @@ struct Tag<'a> {
 }
 
 impl Machine {
-    pub(super) fn from_agent(&mut self, line: Vec<u8>) {
+    pub(super) fn agent_said(&mut self, line: Vec<u8>) {
         match message::look(&line) {
             Message::Request { id, method, params } => {
                 if method == "session/request_permission" {
                     let params = params.to_owned();
                     return self.asked(id, &params, line);
                 }
+                if method == "elicitation/create"
+                    && let Some(approval) = Approval::read(params)
+                {
+                    return self.approval_asked(id, approval, line);
+                }
             }
             Message::Notification { method, params } => match &*method {
                 "session/update" => {
                     if let Some(instead) = self.updated(params) {
                         return if let Some(changed) = instead {
-                            self.to_client(changed)
+                            self.tell_client(changed)
                         };
                     }
                 }
@@ -65,7 +71,7 @@ impl Machine {
             }
             Message::Other => {}
         }
-        self.to_client(line);
+        self.tell_client(line);
     }
 
     /// The agent's answer to a request that we remember. The line goes on before what we add to it.
@@ -77,23 +83,23 @@ impl Machine {
                     self.agent = agent_name(&name);
                     self.dialect = Dialect::of(&name);
                 }
-                self.to_client(line);
+                self.tell_client(line);
             }
             Pending::New { cwd } => {
-                self.to_client(line);
+                self.tell_client(line);
                 if let Some(session) = result.and_then(Object::parse).and_then(|r| r.text("sessionId")) {
                     self.root_session(&session, cwd);
                 }
             }
             Pending::Old { session, cwd } => {
-                self.to_client(line);
+                self.tell_client(line);
                 if result.is_some() {
                     self.root_session(&session, cwd);
                 }
             }
             Pending::Prompt { session } => {
                 self.turn_over(&session, id);
-                self.to_client(line);
+                self.tell_client(line);
             }
         }
     }

@@ -6,18 +6,18 @@ use super::super::act::{Action, Dismiss};
 use super::super::message::{self, Id, Message};
 use super::super::raw::Object;
 use super::settle::Fate;
-use super::slot::{Askd, ClientAnswer, Dialog, State};
+use super::slot::{Askd, ClientAnswer, Dialog, Form, State};
 use super::{Machine, Pending};
 
 impl Machine {
-    pub(super) fn from_client(&mut self, line: Vec<u8>) {
+    pub(super) fn client_said(&mut self, line: Vec<u8>) {
         match message::look(&line) {
             Message::Request { id, method, params } => match &*method {
                 "initialize" => {
                     self.client_told(params);
                     self.pending.insert(id.key(), Pending::Initialize);
                     if let Some(changed) = self.with_subagents(&id, params) {
-                        return self.to_agent(changed);
+                        return self.tell_agent(changed);
                     }
                 }
                 "session/new" | "session/fork" => {
@@ -25,7 +25,7 @@ impl Machine {
                     self.pending.insert(id.key(), Pending::New { cwd });
                 }
                 "session/load" | "session/resume" => {
-                    let Some(params) = Object::parse(params) else { return self.to_agent(line) };
+                    let Some(params) = Object::parse(params) else { return self.tell_agent(line) };
                     if let Some(session) = params.text("sessionId") {
                         // Whatever was open belongs to the life before.
                         self.end_asks(&session, "superseded");
@@ -34,7 +34,7 @@ impl Machine {
                     }
                 }
                 "session/prompt" => {
-                    let Some(params) = Object::parse(params) else { return self.to_agent(line) };
+                    let Some(params) = Object::parse(params) else { return self.tell_agent(line) };
                     if let Some(session) = params.text("sessionId") {
                         if let Some(text) = super::commands::typed(&params) {
                             return self.command(id, session, text);
@@ -45,7 +45,7 @@ impl Machine {
                 }
                 "session/close" | "session/delete" => {
                     if let Some(session) = session_of(params) {
-                        self.to_agent(line);
+                        self.tell_agent(line);
                         return self.closed(&session);
                     }
                 }
@@ -64,7 +64,7 @@ impl Machine {
                 }
                 "$/cancel_request" => {
                     let id = Object::parse(params).and_then(|p| Id::parse(p.get("requestId")?));
-                    let Some(id) = id else { return self.to_agent(line) };
+                    let Some(id) = id else { return self.tell_agent(line) };
                     if self.tickets.values().any(|ticket| ticket.id == id) {
                         return;
                     }
@@ -89,7 +89,7 @@ impl Machine {
             }
             Message::Other => {}
         }
-        self.to_agent(line);
+        self.tell_agent(line);
     }
 
     fn client_told(&mut self, params: &str) {
@@ -137,14 +137,14 @@ impl Machine {
                 known.cancelling = runs;
             }
         }
-        self.to_agent(line);
+        self.tell_agent(line);
         if self.translates() {
             // The client does not know these children; the agent expects it to cancel them.
             for child in below.iter().filter(|child| *child != session) {
                 if self.sessions.get(child).is_some_and(|s| s.can_cancel) {
                     let mut params = Object::default();
                     params.set_text("sessionId", child);
-                    self.to_agent(message::notification("session/cancel", &params.to_string()));
+                    self.tell_agent(message::notification("session/cancel", &params.to_string()));
                 }
             }
         }
@@ -179,7 +179,7 @@ impl Machine {
             return self.log(text);
         }
         slot.dialog = Dialog::Closed;
-        match Reply::read(result) {
+        match Reply::read(slot.form, result) {
             Reply::Selected(option) if slot.options.iter().any(|o| o.option_id == option) => {
                 let decision = slot.options.iter().find(|o| o.option_id == option).and_then(|o| o.decision());
                 let answer = ClientAnswer { line, option, decision };
@@ -223,8 +223,15 @@ enum Reply {
 }
 
 impl Reply {
-    fn read(result: Option<&str>) -> Self {
+    fn read(form: Form, result: Option<&str>) -> Self {
         let Some(result) = result.and_then(Object::parse) else { return Self::Wrong };
+        if form == Form::Elicitation {
+            return match result.text("action") {
+                Some(action) if action == "cancel" => Self::Dismissed,
+                Some(action) => Self::Selected(action),
+                None => Self::Wrong,
+            };
+        }
         let outcome = result.object("outcome");
         match outcome.text("outcome").as_deref() {
             Some("selected") => outcome.text("optionId").map_or(Self::Wrong, Self::Selected),

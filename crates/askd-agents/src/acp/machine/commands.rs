@@ -75,7 +75,7 @@ impl Machine {
             commands.join(",")
         );
         let line = self.update(session, &update);
-        self.to_client(line);
+        self.tell_client(line);
     }
 
     /// A `session/update` of ours.
@@ -98,8 +98,8 @@ impl Machine {
             quote(text)
         );
         let line = self.update(&session, &update);
-        self.to_client(line);
-        self.to_client(message::response(&id, "{\"stopReason\":\"end_turn\"}"));
+        self.tell_client(line);
+        self.tell_client(message::response(&id, "{\"stopReason\":\"end_turn\"}"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Asks that the agent keeps to itself, shown in the client in its own words.
 
-use askd_wire::Decision;
+use askd_wire::{ChoiceKind, Decision};
 
 use super::super::ask::{Call, Choosable, FxMark};
 use super::super::message;
@@ -8,23 +8,19 @@ use super::super::raw::{Object, quote};
 use super::Machine;
 use super::permission::{ChildAsk, Question, fx_meta};
 use super::settle::Fate;
-use super::slot::{Askd, Dialog, Done, Origin, Show, Slot, State};
-use crate::hidden::{HiddenAsk, HiddenEnd, HiddenEvent};
+use super::slot::{Askd, Dialog, Done, Form, Origin, Show, Slot, State};
+use crate::hidden::{HiddenAsk, HiddenEnd, HiddenEvent, HiddenOption};
 
-/// The options of opencode's own asks over ACP.
-fn options() -> Vec<Choosable> {
-    [
-        ("once", "allow_once", "Allow once"),
-        ("always", "allow_always", "Always allow"),
-        ("reject", "reject_once", "Reject"),
-    ]
-    .into_iter()
-    .map(|(id, kind, name)| Choosable {
-        option_id: id.to_owned(),
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-    })
-    .collect()
+/// The options in the agent's own words.
+fn choosable(options: &[HiddenOption]) -> Vec<Choosable> {
+    options
+        .iter()
+        .map(|option| Choosable {
+            option_id: option.id.to_owned(),
+            name: option.name.to_owned(),
+            kind: option.kind.to_owned(),
+        })
+        .collect()
 }
 
 /// The dialog of a child's ask, made when its timed answer is known.
@@ -78,6 +74,11 @@ impl Show for Dialogue {
 }
 
 impl Machine {
+    /// What may be answered to hidden asks, in the agent's words. Before the first of them.
+    pub fn set_hidden_options(&mut self, options: &'static [HiddenOption]) {
+        self.hidden_options = options;
+    }
+
     /// News of an agent's hidden asks.
     pub fn hidden(&mut self, event: HiddenEvent, now: std::time::Duration) {
         self.now = now;
@@ -148,7 +149,7 @@ impl Machine {
         };
         let id_at_client = self.own_id();
         let no = self.number();
-        let options = options();
+        let options = choosable(self.hidden_options);
         let shown = Dialogue {
             id: id_at_client.text().to_owned(),
             session: shown_on.clone(),
@@ -161,6 +162,7 @@ impl Machine {
         self.by_hidden.insert(ask.id.clone(), no);
         let slot = Slot {
             origin: Origin::Hidden { id: ask.id, id_at_client },
+            form: Form::Permission,
             session: ask.session.clone(),
             root,
             shown_on,
@@ -186,7 +188,12 @@ impl Machine {
             cwd: ask.cwd,
             slot: &slot,
         };
-        let raise = self.question(&question);
+        let mut raise = self.question(&question);
+        if !ask.always.is_empty() {
+            for choice in raise.options.iter_mut().filter(|c| c.kind == ChoiceKind::AllowAlways) {
+                choice.grants = Some(ask.always.join(", "));
+            }
+        }
         let cancelling = self.sessions.get(&slot.root).is_some_and(|s| s.cancelling);
         self.asks.insert(no, slot);
         if cancelling {
@@ -261,7 +268,7 @@ impl Machine {
         }
         update.set("state", format!("{{\"state\":{}}}", quote(state)));
         let line = self.update(outer, &update.to_string());
-        self.to_client(line);
+        self.tell_client(line);
     }
 
     /// The card of an ask that we showed does not stay pending.
@@ -277,7 +284,7 @@ impl Machine {
         update.set_text("toolCallId", &slot.shown_call);
         update.set_text("status", if allowed { "completed" } else { "failed" });
         let line = self.update(&on, &update.to_string());
-        self.to_client(line);
+        self.tell_client(line);
         if self.client.subagents
             && let Some(parent) = self.sessions.get(&session).and_then(|s| s.parent.clone())
         {

@@ -3,6 +3,7 @@
 mod agent;
 mod client;
 mod commands;
+mod elicitation;
 mod hidden;
 mod permission;
 mod session;
@@ -19,6 +20,7 @@ use self::session::Session;
 use self::slot::Slot;
 use super::act::{Action, AskNo, News, Settings};
 use super::message::Id;
+use crate::hidden::HiddenOption;
 
 /// How long an answer of the client waits for the journal.
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(2);
@@ -85,6 +87,7 @@ pub struct Machine {
     /// By the key of the id of our request to the client.
     by_own_id: HashMap<String, AskNo>,
     by_hidden: HashMap<String, AskNo>,
+    hidden_options: &'static [HiddenOption],
     /// Asks of root sessions that the agent's server tells besides the agent: their session and call.
     linked: HashMap<String, (String, String)>,
     tickets: HashMap<u64, Ticket>,
@@ -112,6 +115,7 @@ impl Machine {
             by_agent_id: HashMap::new(),
             by_own_id: HashMap::new(),
             by_hidden: HashMap::new(),
+            hidden_options: &[],
             linked: HashMap::new(),
             tickets: HashMap::new(),
             next: 0,
@@ -131,14 +135,14 @@ impl Machine {
     /// A line of the client, with its line end.
     pub fn client_line(&mut self, line: Vec<u8>, now: Duration) {
         self.now = now;
-        self.from_client(line);
+        self.client_said(line);
         self.consider_closing();
     }
 
     /// A line of the agent, with its line end.
     pub fn agent_line(&mut self, line: Vec<u8>, now: Duration) {
         self.now = now;
-        self.from_agent(line);
+        self.agent_said(line);
         self.consider_closing();
     }
 
@@ -237,11 +241,11 @@ impl Machine {
         self.next
     }
 
-    fn to_agent(&mut self, line: Vec<u8>) {
+    fn tell_agent(&mut self, line: Vec<u8>) {
         self.out.push(Action::ToAgent(line));
     }
 
-    fn to_client(&mut self, line: Vec<u8>) {
+    fn tell_client(&mut self, line: Vec<u8>) {
         match &mut self.held {
             Some(held) => held.behind.push(line),
             None => self.out.push(Action::ToClient(line)),

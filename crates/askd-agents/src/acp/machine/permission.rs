@@ -8,7 +8,7 @@ use super::super::ask::{Call, FxMark, Permission, choices};
 use super::super::message::{self, Id};
 use super::super::raw::Object;
 use super::settle::Fate;
-use super::slot::{Askd, Dialog, Origin, Show, Slot, State};
+use super::slot::{Askd, Dialog, Form, Origin, Show, Slot, State};
 use super::{Dialect, Held, Machine};
 
 /// How long an ask of ours waits for this proxy to come back after its connection broke.
@@ -65,7 +65,7 @@ impl Machine {
     pub(super) fn asked(&mut self, id: Id, params: &str, line: Vec<u8>) {
         let Some(permission) = Permission::parse(params) else {
             self.log("a permission request that askd cannot read goes on as it is".to_owned());
-            return self.to_client(line);
+            return self.tell_client(line);
         };
         if let Some(old) = self.by_agent_id.remove(&id.key()) {
             self.settle(old, Fate::Ended { cause: "superseded", tell_agent: false });
@@ -73,7 +73,7 @@ impl Machine {
         let session = permission.session.clone();
         if self.sessions.get(&session).is_some_and(|s| s.cancelling) {
             self.log("an ask of a turn that was cancelled is not shown".to_owned());
-            return self.to_agent(message::response(&id, super::settle::CANCELLED));
+            return self.tell_agent(message::response(&id, Form::Permission.cancelled()));
         }
         // What the request does not say was told when the call began.
         let known = self.sessions.get(&session).and_then(|s| s.calls.get(&permission.call.id));
@@ -108,6 +108,7 @@ impl Machine {
         let line = shown.as_ref().map_or(line, |(_, line)| line.clone());
         let slot = Slot {
             origin: Origin::Request(id),
+            form: Form::Permission,
             session: session.clone(),
             root,
             shown_on,
@@ -148,7 +149,7 @@ impl Machine {
             if let Some(slot) = self.asks.get_mut(&no).filter(|slot| slot.dialog == Dialog::Waiting) {
                 (slot.dialog, slot.show) = (Dialog::Open, None);
             }
-            self.to_client(line);
+            self.tell_client(line);
         }
         self.out.push(Action::Raise { ask: no, raise: Box::new(raise) });
     }
@@ -168,14 +169,14 @@ impl Machine {
             match show.filter(|_| timed.is_some()) {
                 Some(show) => {
                     for line in show.lines(timed) {
-                        self.to_client(line);
+                        self.tell_client(line);
                     }
                 }
-                None => self.to_client(held.line),
+                None => self.tell_client(held.line),
             }
         }
         for line in held.behind {
-            self.to_client(line);
+            self.tell_client(line);
         }
     }
 

@@ -7,11 +7,9 @@ use super::super::ask::plain;
 use super::super::message;
 use super::super::raw::Object;
 use super::Machine;
-use super::slot::{Askd, ClientAnswer, Dialog, Done, Origin, State};
-use crate::hidden::HiddenReply;
-
-/// Result of a request whose turn is over.
-pub(super) const CANCELLED: &str = r#"{"outcome":{"outcome":"cancelled"}}"#;
+use super::elicitation::ACCEPT;
+use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Origin, State};
+use crate::hidden::{HiddenOption, HiddenReply};
 
 /// How an ask ends.
 #[derive(Debug)]
@@ -48,6 +46,7 @@ enum Word {
 
 impl Machine {
     pub(super) fn settle(&mut self, no: AskNo, fate: Fate) {
+        let options = self.hidden_options;
         let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
         let dialog = std::mem::replace(&mut slot.dialog, Dialog::Closed);
         slot.show = None;
@@ -58,7 +57,7 @@ impl Machine {
             Fate::Ended { cause, tell_agent } => {
                 let word = match (&slot.origin, tell_agent) {
                     (_, false) => Word::Nothing,
-                    (Origin::Request(id), true) => Word::Line(message::response(id, CANCELLED)),
+                    (Origin::Request(id), true) => Word::Line(message::response(id, slot.form.cancelled())),
                     (Origin::Hidden { .. }, true) => Word::Hidden(HiddenReply::Reject, None),
                 };
                 (word, Done::Ended, Some(Action::Withdraw { ask: no, cause }))
@@ -67,7 +66,7 @@ impl Machine {
                 let word = match (&slot.origin, left) {
                     (Origin::Hidden { .. }, _) => Word::Hidden(HiddenReply::Reject, None),
                     (Origin::Request(_), Some(line)) => Word::Line(line),
-                    (Origin::Request(id), None) => Word::Line(message::response(id, CANCELLED)),
+                    (Origin::Request(id), None) => Word::Line(message::response(id, slot.form.cancelled())),
                 };
                 (word, Done::Ended, Some(Action::Withdraw { ask: no, cause: "cancelled" }))
             }
@@ -75,7 +74,7 @@ impl Machine {
                 let decision = answer.decision;
                 let word = match &slot.origin {
                     Origin::Request(_) => Word::Line(answer.line),
-                    Origin::Hidden { .. } => Word::Hidden(reply_of(slot, &answer.option), None),
+                    Origin::Hidden { .. } => Word::Hidden(reply_of(options, &answer.option), None),
                 };
                 let tell = match (proof, decision) {
                     (Proof::Waiting, _) => None,
@@ -101,13 +100,13 @@ impl Machine {
                 stop = outcome.stop;
                 let word = match (&slot.origin, option) {
                     (Origin::Request(id), Some(option)) => {
-                        Word::Line(message::response(id, &selected(&option, &outcome)))
+                        Word::Line(message::response(id, &selected(slot.form, &option, &outcome)))
                     }
                     // Nothing that the agent offers says it.
-                    (Origin::Request(id), None) => Word::Line(message::response(id, CANCELLED)),
+                    (Origin::Request(id), None) => Word::Line(message::response(id, slot.form.cancelled())),
                     (Origin::Hidden { .. }, Some(option)) => {
                         let words = outcome.reason_for_model.clone().filter(|_| decision == Decision::Deny);
-                        Word::Hidden(reply_of(slot, &option), words)
+                        Word::Hidden(reply_of(options, &option), words)
                     }
                     (Origin::Hidden { .. }, None) => Word::Hidden(HiddenReply::Reject, None),
                 };
@@ -133,14 +132,14 @@ impl Machine {
             Origin::Request(_) => None,
         };
         match (word, hidden_id) {
-            (Word::Line(line), _) => self.to_agent(line),
+            (Word::Line(line), _) => self.tell_agent(line),
             (Word::Hidden(reply, message), Some(id)) => {
                 self.out.push(Action::HiddenReply { ask: no, id, reply, message });
             }
             (Word::Hidden(..), None) | (Word::Nothing, _) => {}
         }
         if dialog == Dialog::Open && !self.client.gone {
-            self.to_client(message::cancel_request(&dialog_id));
+            self.tell_client(message::cancel_request(&dialog_id));
         }
         if hidden && dialog != Dialog::Waiting {
             self.close_card(no, done);
@@ -246,7 +245,7 @@ impl Machine {
         slot.dialog = Dialog::Open;
         self.announce_child(no);
         for line in show.lines(timed) {
-            self.to_client(line);
+            self.tell_client(line);
         }
     }
 
@@ -366,19 +365,12 @@ impl Machine {
 }
 
 /// How an option of a hidden ask is said to the agent's server.
-fn reply_of(slot: &super::Slot, option: &str) -> HiddenReply {
-    match slot.options.iter().find(|o| o.option_id == option).map(|o| o.kind.as_str()) {
-        Some("allow_once") => HiddenReply::Once,
-        Some("allow_always") => HiddenReply::Always,
-        _ => HiddenReply::Reject,
-    }
+fn reply_of(options: &[HiddenOption], option: &str) -> HiddenReply {
+    options.iter().find(|o| o.id == option).map_or(HiddenReply::Reject, |o| o.reply)
 }
 
 /// The result that chooses an option for somebody who is not the client.
-fn selected(option: &str, outcome: &Outcome) -> String {
-    let mut chosen = Object::default();
-    chosen.set_text("outcome", "selected");
-    chosen.set_text("optionId", option);
+fn selected(form: Form, option: &str, outcome: &Outcome) -> String {
     let mut askd = Object::default();
     askd.set_text("cause", &outcome.cause);
     if let Some(surface) = &outcome.surface {
@@ -390,7 +382,20 @@ fn selected(option: &str, outcome: &Outcome) -> String {
     let mut meta = Object::default();
     meta.set("askd", askd.to_string());
     let mut result = Object::default();
-    result.set("outcome", chosen.to_string());
+    match form {
+        Form::Permission => {
+            let mut chosen = Object::default();
+            chosen.set_text("outcome", "selected");
+            chosen.set_text("optionId", option);
+            result.set("outcome", chosen.to_string());
+        }
+        Form::Elicitation => {
+            result.set_text("action", option);
+            if option == ACCEPT {
+                result.set("content", "{}".to_owned());
+            }
+        }
+    }
     result.set("_meta", meta.to_string());
     result.to_string()
 }

@@ -16,6 +16,24 @@ pub(super) enum Origin {
     Hidden { id: String, id_at_client: Id },
 }
 
+/// What kind of request the client answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Permission,
+    /// An approval that is asked for as an elicitation: its answers are `accept`, `decline` and `cancel`.
+    Elicitation,
+}
+
+impl Form {
+    /// The result of a request whose turn is over.
+    pub(super) fn cancelled(self) -> &'static str {
+        match self {
+            Self::Permission => r#"{"outcome":{"outcome":"cancelled"}}"#,
+            Self::Elicitation => r#"{"action":"cancel"}"#,
+        }
+    }
+}
+
 /// The client's dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialog {
@@ -70,6 +88,7 @@ pub(super) enum Done {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) origin: Origin,
+    pub(super) form: Form,
     /// The session that asks, and its root.
     pub(super) session: String,
     pub(super) root: String,

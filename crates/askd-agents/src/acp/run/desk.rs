@@ -2,11 +2,13 @@
 //! after the other, so that nobody who reads a line waits for it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use askd_client::{Answers, CallError, Places, daemon};
+use askd_client::daemon::{self, Door, START_PATIENCE};
+use askd_client::{Answers, CallError, Places};
 use askd_wire::{Answer, Ask, Code, Decision, Observation, ObservationBatch, SurfaceReport};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -27,6 +29,7 @@ pub(super) enum Job {
 
 pub(super) struct Desk {
     pub(super) places: Places,
+    pub(super) exe: Option<PathBuf>,
     pub(super) surfaces: Surfaces,
     pub(super) sink: Arc<dyn Fn(News) + Send + Sync>,
 }
@@ -102,7 +105,10 @@ impl Desk {
             place: None,
             observations: vec![Observation::SessionStarted {}],
         };
-        if let Ok(mut connection) = daemon::connect_ask(&self.places) {
+        // A daemon that does not run yet is started, as it would be for an ask.
+        let until = Instant::now() + START_PATIENCE;
+        let opened = daemon::connect_or_start(&self.places, Door::Ask, self.exe.as_deref(), until);
+        if let Ok(mut connection) = opened {
             connection.set_timeout(Duration::from_secs(10));
             let _ = connection.command("POST", "/v1/observations", Some(&batch));
         }

@@ -76,8 +76,12 @@ impl Link {
     ) -> io::Result<Self> {
         let surfaces = Surfaces::default();
         let (desk, jobs) = channel();
-        let worker =
-            Desk { places: places.clone(), surfaces: Arc::clone(&surfaces), sink: Arc::clone(&sink) };
+        let worker = Desk {
+            places: places.clone(),
+            exe: exe.clone(),
+            surfaces: Arc::clone(&surfaces),
+            sink: Arc::clone(&sink),
+        };
         thread("desk", move || worker.run(jobs))?;
         let (observed, batches) = channel();
         let told = places.clone();

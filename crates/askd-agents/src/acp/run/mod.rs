@@ -10,7 +10,7 @@ mod presence;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -110,7 +110,7 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
         link: Mutex::new(None),
         began: Instant::now(),
         to_agent: Outlet::start("to-agent", File::from(OwnedFd::from(input)))?,
-        to_client: Outlet::start("to-client", File::from(rustix::io::dup(io::stdout())?))?,
+        to_client: Outlet::start("to-client", File::from(private(io::stdout())?))?,
         due: (Mutex::new(None), Condvar::new()),
         agent,
         hidden: OnceLock::new(),
@@ -229,7 +229,7 @@ impl Proxy {
     }
 
     fn read_client(&self) {
-        let input = rustix::io::dup(io::stdin()).map(File::from);
+        let input = private(io::stdin()).map(File::from);
         if let Ok(input) = input {
             let mut input = BufReader::with_capacity(64 * 1024, input);
             loop {
@@ -294,6 +294,7 @@ impl Proxy {
     fn watch_hidden(self: &Arc<Self>, adapter: &mut dyn HiddenAdapter) {
         match adapter.watch() {
             Ok(hidden) => {
+                lock(&self.machine).set_hidden_options(hidden.source.options());
                 let _ = self.hidden.set(hidden.source);
                 let proxy = Arc::clone(self);
                 let _ = spawn("hidden", move || {
@@ -323,6 +324,11 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::other("a line of more than 1 GiB"));
     }
     Ok(Some(line))
+}
+
+/// A descriptor of our own that no program we start inherits.
+fn private(fd: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
 }
 
 fn exit_code(status: ExitStatus) -> u8 {
