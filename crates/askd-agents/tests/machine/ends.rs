@@ -119,6 +119,17 @@ fn without_askd_it_is_a_pipe_and_what_was_answered_is_recorded() {
 }
 
 #[test]
+fn an_answer_that_askd_never_heard_of_is_recorded() {
+    let mut stage = Stage::new("agent", &json!({}));
+    stage.agent(&json!({"id":4,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c"},
+        "options":[{"optionId":"ok","name":"Allow","kind":"allow_once"}]}}));
+    stage.select(&json!(4), "ok");
+    stage.pass(Duration::from_secs(3));
+    assert_eq!(stage.answers(&json!(4)).len(), 1);
+    assert!(stage.was_told("Record { ask: 1, allowed: true }"), "{:?}", stage.told);
+}
+
+#[test]
 fn a10_a_deny_is_a_reject_option() {
     let mut stage = Stage::new("agent", &json!({}));
     let ask = stage.ask(&json!(4), "s", "c");

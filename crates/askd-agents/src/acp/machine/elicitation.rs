@@ -99,7 +99,7 @@ impl Machine {
             cwd: self.sessions.get(&session).and_then(|s| s.cwd.clone()),
             slot: &slot,
         });
-        self.asks.insert(no, slot);
+        self.put(no, slot);
         self.tell_client(line);
         self.out.push(Action::Raise { ask: no, raise: Box::new(raise) });
     }

@@ -195,7 +195,7 @@ impl Machine {
             }
         }
         let cancelling = self.sessions.get(&slot.root).is_some_and(|s| s.cancelling);
-        self.asks.insert(no, slot);
+        self.put(no, slot);
         if cancelling {
             // Its turn is over: nobody is asked, and nothing may be allowed.
             return self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: true });
@@ -210,8 +210,8 @@ impl Machine {
             HiddenEnd::Vanished => None,
         };
         if let Some((session, call)) = self.linked.remove(id) {
-            let of_call = |s: &Slot| s.session == session && s.call == call;
-            if let Some(no) = self.asks.iter().find(|(_, s)| of_call(s) && !s.is_done()).map(|(no, _)| *no) {
+            let about = self.by_call.get(&(session, call)).cloned().unwrap_or_default();
+            if let Some(no) = about.into_iter().find(|no| self.open.contains(no)) {
                 self.settle(no, Fate::Seen { allowed });
             }
             return;

@@ -10,7 +10,7 @@ mod session;
 mod settle;
 mod slot;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use askd_wire::{Observation, ObservationBatch};
@@ -82,6 +82,10 @@ pub struct Machine {
     sessions: BTreeMap<String, Session>,
     pending: HashMap<String, Pending>,
     asks: BTreeMap<AskNo, Slot>,
+    /// Those that are not over.
+    open: BTreeSet<AskNo>,
+    /// Asks of a session's call, over or not.
+    by_call: HashMap<(String, String), Vec<AskNo>>,
     /// By the key of the agent's own request id.
     by_agent_id: HashMap<String, AskNo>,
     /// By the key of the id of our request to the client.
@@ -112,6 +116,8 @@ impl Machine {
             sessions: BTreeMap::new(),
             pending: HashMap::new(),
             asks: BTreeMap::new(),
+            open: BTreeSet::new(),
+            by_call: HashMap::new(),
             by_agent_id: HashMap::new(),
             by_own_id: HashMap::new(),
             by_hidden: HashMap::new(),
@@ -158,15 +164,17 @@ impl Machine {
         self.now = now;
         self.client.gone = true;
         self.release_held();
-        for slot in self.asks.values_mut() {
-            slot.dialog_gone();
+        for no in self.open_asks() {
+            if let Some(slot) = self.asks.get_mut(&no) {
+                slot.dialog_gone();
+            }
         }
         let roots: Vec<String> =
             self.sessions.iter().filter(|(_, s)| s.attached).map(|(name, _)| name.clone()).collect();
         for session in roots {
             self.detach(&session);
         }
-        let waits = self.asks.values().any(Slot::can_be_answered_elsewhere);
+        let waits = self.open_slots().any(|(_, slot)| slot.can_be_answered_elsewhere());
         self.closing = Some(if waits { now + self.settings.grace } else { now });
         self.consider_closing();
     }
@@ -188,10 +196,9 @@ impl Machine {
             self.release_held();
         }
         let late: Vec<AskNo> = self
-            .asks
-            .iter()
+            .open_slots()
             .filter(|(_, slot)| slot.deciding_since().is_some_and(|since| now >= since + JOURNAL_PATIENCE))
-            .map(|(no, _)| *no)
+            .map(|(no, _)| no)
             .collect();
         for no in late {
             self.log(format!("{}: askd did not write the answer down in time; it goes on", self.named(no)));
@@ -203,8 +210,8 @@ impl Machine {
     /// When [`Self::tick`] has something to do, on the clock of `now`.
     pub fn next_tick(&self) -> Option<Duration> {
         let held = self.held.as_ref().map(|held| held.since + TIMED_PATIENCE);
-        let deciding =
-            self.asks.values().filter_map(Slot::deciding_since).min().map(|since| since + JOURNAL_PATIENCE);
+        let deciding = self.open_slots().filter_map(|(_, slot)| slot.deciding_since()).min();
+        let deciding = deciding.map(|since| since + JOURNAL_PATIENCE);
         [held, deciding, self.closing].into_iter().flatten().min()
     }
 
@@ -212,7 +219,7 @@ impl Machine {
     /// on, or when the grace is over.
     fn consider_closing(&mut self) {
         let Some(until) = self.closing else { return };
-        let waits = self.asks.values().any(Slot::can_be_answered_elsewhere);
+        let waits = self.open_slots().any(|(_, slot)| slot.can_be_answered_elsewhere());
         let works = self.sessions.values().any(|s| s.prompt.is_some());
         if self.now < until && (waits || works) && !self.agent_closed {
             return;
@@ -225,14 +232,25 @@ impl Machine {
     }
 
     fn open_asks(&self) -> Vec<AskNo> {
-        self.asks.iter().filter(|(_, slot)| !slot.is_done()).map(|(no, _)| *no).collect()
+        self.open.iter().copied().collect()
+    }
+
+    fn open_slots(&self) -> impl Iterator<Item = (AskNo, &Slot)> {
+        self.open.iter().filter_map(|no| Some((*no, self.asks.get(no)?)))
+    }
+
+    /// A new ask.
+    fn put(&mut self, no: AskNo, slot: Slot) {
+        self.open.insert(no);
+        self.by_call.entry((slot.session.clone(), slot.call.clone())).or_default().push(no);
+        self.asks.insert(no, slot);
     }
 
     /// Open asks of a session and everything below it.
     fn open_within(&self, top: &str) -> Vec<AskNo> {
-        let open = self.open_asks();
-        open.into_iter()
-            .filter(|no| self.asks.get(no).is_some_and(|s| self.descends(&s.session, top) || s.root == top))
+        self.open_slots()
+            .filter(|(_, slot)| self.descends(&slot.session, top) || slot.root == top)
+            .map(|(no, _)| no)
             .collect()
     }
 

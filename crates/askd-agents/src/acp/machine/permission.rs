@@ -141,7 +141,7 @@ impl Machine {
             cwd,
             slot: &slot,
         });
-        self.asks.insert(no, slot);
+        self.put(no, slot);
         // The agent's own ask is not askd's to delay, but for the moment in which its timer becomes known.
         if times && self.held.is_none() {
             self.held = Some(Held { ask: no, since: self.now, line, behind: Vec::new() });

@@ -157,8 +157,10 @@ impl Machine {
         }
         // An ask that came before its session was announced has its root now.
         let root = self.root_of(parent);
-        for slot in self.asks.values_mut().filter(|s| s.session == child.session) {
-            slot.root.clone_from(&root);
+        for no in self.open_asks() {
+            if let Some(slot) = self.asks.get_mut(&no).filter(|s| s.session == child.session) {
+                slot.root.clone_from(&root);
+            }
         }
         if child.ended {
             self.child_ended(&child.session);

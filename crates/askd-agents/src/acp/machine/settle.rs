@@ -126,6 +126,7 @@ impl Machine {
         let Some(slot) = self.asks.get_mut(&no) else { return };
         slot.state = State::Done(done);
         slot.options = Vec::new();
+        self.open.remove(&no);
         let (dialog_id, root) = (slot.dialog_id(), slot.root.clone());
         let hidden_id = match &slot.origin {
             Origin::Hidden { id, .. } => Some(id.clone()),
@@ -156,7 +157,9 @@ impl Machine {
     /// The client's answer counts.
     pub(super) fn settle_by_client(&mut self, no: AskNo, proof: Proof) {
         let Some(slot) = self.asks.get_mut(&no) else { return };
-        let State::Deciding { answer, .. } = &slot.state else { return };
+        let State::Deciding { answer, sent, .. } = &slot.state else { return };
+        // What was never sent will not be replied to.
+        let proof = if proof == Proof::Waiting && !*sent { Proof::None } else { proof };
         let answer = answer.clone();
         self.settle(no, Fate::Client { answer, proof });
     }
@@ -338,12 +341,8 @@ impl Machine {
 
     /// A tool call is over.
     pub(super) fn call_over(&mut self, session: &str, call: &str, ran: bool) {
-        let about: Vec<AskNo> = self
-            .asks
-            .iter()
-            .filter(|(_, slot)| slot.session == session && slot.call == call)
-            .map(|(no, _)| *no)
-            .collect();
+        let key = (session.to_owned(), call.to_owned());
+        let about = self.by_call.get(&key).cloned().unwrap_or_default();
         for no in about {
             let Some(slot) = self.asks.get(&no) else { continue };
             let subagent = slot.work.clone();

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::act::{AskNo, News};
 use super::desk::timed;
-use super::link::{Busy, BusyGuard};
+use super::link::{Busy, BusyGuard, OBSERVED_PATIENCE, Unheard};
 
 /// Between two attempts to reach a daemon that is not there.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -34,17 +34,21 @@ pub(super) enum Order {
 pub(super) type Known = Arc<Mutex<Option<(String, String)>>>;
 
 /// The other end of an ask's thread.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Handle {
     orders: Sender<Order>,
-    wake: PipeWriter,
+    wake: Arc<PipeWriter>,
     pub(super) known: Known,
 }
 
 impl Handle {
+    pub(super) fn handed(&self) {
+        self.order(Order::Handed);
+    }
+
     pub(super) fn order(&self, order: Order) {
         if self.orders.send(order).is_ok() {
-            let _ = (&self.wake).write(&[1]);
+            let _ = (&*self.wake).write(&[1]);
         }
     }
 }
@@ -61,6 +65,8 @@ pub(super) struct Around {
     pub(super) client: Arc<Mutex<String>>,
     /// Counts threads that still have something to tell.
     pub(super) busy: Busy,
+    /// Observations made before the ask that the daemon has not heard.
+    pub(super) unheard: Unheard,
 }
 
 /// Starts the thread of one ask.
@@ -82,7 +88,7 @@ pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk) -> io::Result<Ha
         .name(format!("ask-{no}"))
         .stack_size(512 * 1024)
         .spawn(move || asking.run())?;
-    Ok(Handle { orders, wake: written, known })
+    Ok(Handle { orders, wake: Arc::new(written), known })
 }
 
 struct Asking {
@@ -130,6 +136,8 @@ enum Next {
 impl Asking {
     fn run(mut self) {
         self.guard = Some(self.around.busy.enter());
+        // A cancel that came before this ask must not reach the daemon behind it.
+        self.around.unheard.wait(OBSERVED_PATIENCE);
         loop {
             match self.ask() {
                 Next::Over => return,

@@ -1,16 +1,15 @@
 //! The daemon, as the proxy uses it: every call is made from a thread of its own.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io;
+use std::io::{self, PipeWriter};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, Door, START_PATIENCE};
 use askd_client::{CallError, Connection, Places};
-use askd_wire::ObservationBatch;
+use askd_wire::{Observation, ObservationBatch};
 
 use super::super::act::{Action, AskNo, News};
 use super::asks::{self, Around, Handle, Order};
@@ -27,6 +26,40 @@ pub(super) struct Busy(Arc<(Mutex<usize>, Condvar)>);
 /// One of them.
 #[derive(Debug)]
 pub(super) struct BusyGuard(Busy);
+
+/// How long what was observed before may hold up an ask.
+pub(super) const OBSERVED_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Observations that are on their way, as of one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Unheard {
+    /// How many had been made.
+    made: u64,
+    told: Arc<(Mutex<u64>, Condvar)>,
+}
+
+impl Unheard {
+    /// Waits until the daemon has heard them.
+    pub(super) fn wait(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while *told < self.made {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            told = self.told.1.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// One batch for the daemon.
+struct Observed {
+    batch: ObservationBatch,
+    /// Those who wait for it were told that it is not worth waiting.
+    counted: bool,
+    _busy: BusyGuard,
+}
 
 impl Busy {
     pub(super) fn enter(&self) -> BusyGuard {
@@ -60,10 +93,10 @@ pub(super) struct Link {
     around: Around,
     asks: HashMap<AskNo, Handle>,
     desk: Sender<Job>,
-    observed: Sender<(ObservationBatch, BusyGuard)>,
+    observed: Sender<Observed>,
     surfaces: Surfaces,
-    /// Roots whose surface is kept, by the flag that ends it.
-    kept: BTreeMap<String, Arc<AtomicBool>>,
+    /// Roots whose surface is kept, until this is dropped.
+    kept: BTreeMap<String, PipeWriter>,
 }
 
 impl Link {
@@ -85,7 +118,10 @@ impl Link {
         thread("desk", move || worker.run(jobs))?;
         let (observed, batches) = channel();
         let told = places.clone();
-        thread("observer", move || observe(&told, &batches))?;
+        let heard = Arc::new((Mutex::new(0), Condvar::new()));
+        let hearing = Arc::clone(&heard);
+        thread("observer", move || observe(&told, &batches, &hearing))?;
+        let unheard = Unheard { made: 0, told: heard };
         let (starting, starter) = (places.clone(), exe.clone());
         thread("start", move || {
             let until = Instant::now() + START_PATIENCE;
@@ -93,7 +129,8 @@ impl Link {
             let _ = daemon::connect_or_start(&starting, Door::Ask, starter.as_deref(), until);
         })?;
         let client = Arc::new(Mutex::new("the ACP client".to_owned()));
-        let around = Around { places: places.clone(), exe, token, sink, client, busy: Busy::default() };
+        let around =
+            Around { places: places.clone(), exe, token, sink, client, busy: Busy::default(), unheard };
         Ok(Self { around, asks: HashMap::new(), desk, observed, surfaces, kept: BTreeMap::new() })
     }
 
@@ -123,7 +160,6 @@ impl Link {
                 self.order(ask, Order::Withdraw(cause));
                 self.asks.remove(&ask);
             }
-            Action::Handed { ask } => self.order(ask, Order::Handed),
             Action::Confirmed { ask } => {
                 self.order(ask, Order::Confirmed);
                 self.asks.remove(&ask);
@@ -135,13 +171,13 @@ impl Link {
                 let _ = self.desk.send(Job::CountOthers { ask });
             }
             Action::Observe(batch) => {
-                let _ = self.observed.send((*batch, self.around.busy.enter()));
+                self.around.unheard.made += 1;
+                let busy = self.around.busy.enter();
+                let _ = self.observed.send(Observed { batch: *batch, counted: false, _busy: busy });
             }
             Action::Attach { agent, session, client } => self.attach(agent, session, client),
             Action::Detach { session } => {
-                if let Some(over) = self.kept.remove(&session) {
-                    over.store(true, Ordering::Relaxed);
-                }
+                self.kept.remove(&session);
             }
             Action::Slash { ticket, text, agent, session } => {
                 let _ = self.desk.send(Job::Slash { ticket, text, agent, session });
@@ -154,6 +190,10 @@ impl Link {
     /// Where news goes.
     pub(super) fn sink(&self) -> Arc<dyn Fn(News) + Send + Sync> {
         Arc::clone(&self.around.sink)
+    }
+
+    pub(super) fn handle(&self, ask: AskNo) -> Option<Handle> {
+        self.asks.get(&ask).cloned()
     }
 
     fn known(&self, ask: AskNo) -> Option<asks::Known> {
@@ -174,10 +214,10 @@ impl Link {
 
     fn attach(&mut self, agent: String, session: String, client: String) {
         self.around.client.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&client);
-        let over = Arc::new(AtomicBool::new(false));
-        self.kept.insert(session.clone(), Arc::clone(&over));
+        // Without the pipe or the thread the client is not told as attached, and nothing else.
+        let Ok((over, kept)) = io::pipe() else { return };
+        self.kept.insert(session.clone(), kept);
         let (places, surfaces) = (self.around.places.clone(), Arc::clone(&self.surfaces));
-        // Without the thread the client is not told as attached, and nothing else.
         let _ = thread("presence", move || {
             presence::keep(&places, &surfaces, &client, &agent, &session, &over);
         });
@@ -185,9 +225,7 @@ impl Link {
 
     /// The proxy ends: what is still to be told is told, within `patience`. False: something was not.
     pub(super) fn finish(&mut self, patience: Duration) -> bool {
-        for over in self.kept.values() {
-            over.store(true, Ordering::Relaxed);
-        }
+        self.kept.clear();
         self.asks.clear();
         self.around.busy.wait(patience)
     }
@@ -198,20 +236,25 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// Tells observations in order. What the daemon refuses is dropped; while there is no daemon they wait.
-fn observe(places: &Places, batches: &Receiver<(ObservationBatch, BusyGuard)>) {
-    let mut waiting: VecDeque<(ObservationBatch, BusyGuard)> = VecDeque::new();
+fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, Condvar)) {
+    let mut waiting: VecDeque<Observed> = VecDeque::new();
     let mut connection: Option<Connection> = None;
+    let done = |count: usize| {
+        *heard.0.lock().unwrap_or_else(PoisonError::into_inner) += u64::try_from(count).unwrap_or_default();
+        heard.1.notify_all();
+    };
     loop {
         if waiting.is_empty() {
             match batches.recv() {
-                Ok(batch) => waiting.push_back(batch),
+                Ok(observed) => waiting.push_back(observed),
                 Err(_) => return,
             }
         }
-        while let Some((batch, _)) = waiting.front() {
-            match tell(places, &mut connection, batch) {
+        while let Some(observed) = waiting.front() {
+            match tell(places, &mut connection, &observed.batch) {
                 Ok(()) | Err(CallError::Refused(_) | CallError::Encode(_)) => {
-                    waiting.pop_front();
+                    let counted = waiting.pop_front().is_none_or(|observed| observed.counted);
+                    done(usize::from(!counted));
                 }
                 Err(_) => {
                     connection = None;
@@ -222,15 +265,22 @@ fn observe(places: &Places, batches: &Receiver<(ObservationBatch, BusyGuard)>) {
         if waiting.is_empty() {
             continue;
         }
+        // Nobody waits for a daemon that is not there. A cancel is not told later: asks of a later turn may be open by
+        // then, and those of this one are taken back each for itself.
+        done(waiting.iter_mut().filter(|o| !std::mem::replace(&mut o.counted, true)).count());
+        waiting.retain(|observed| !is_cancel(&observed.batch));
         match batches.recv_timeout(Duration::from_millis(500)) {
-            Ok(batch) => waiting.push_back(batch),
+            Ok(observed) => waiting.push_back(observed),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        while waiting.len() > MOST_OBSERVED {
-            waiting.pop_front();
-        }
+        let over = waiting.len().saturating_sub(MOST_OBSERVED);
+        done(waiting.drain(..over).filter(|observed| !observed.counted).count());
     }
+}
+
+fn is_cancel(batch: &ObservationBatch) -> bool {
+    batch.observations.iter().any(|seen| matches!(seen, Observation::TurnCancelled { .. }))
 }
 
 fn tell(places: &Places, kept: &mut Option<Connection>, batch: &ObservationBatch) -> Result<(), CallError> {

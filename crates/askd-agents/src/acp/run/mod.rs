@@ -200,6 +200,12 @@ impl Proxy {
                     }
                 });
             }
+            Action::Handed { ask } => {
+                let handle = lock(&self.link).as_ref().and_then(|link| link.handle(ask));
+                if let Some(handle) = handle {
+                    self.to_agent.then(move || handle.handed());
+                }
+            }
             other => {
                 let left = match lock(&self.link).as_mut() {
                     Some(link) => link.take(other),

@@ -1,6 +1,7 @@
 //! The way out of the proxy to one side: a queue of whole lines and a thread that writes them.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,9 +10,24 @@ use std::time::{Duration, Instant};
 /// Bytes that may wait before whoever reads the other side has to wait too.
 const MOST_WAITING: usize = 128 * 1024 * 1024;
 
+enum Item {
+    Line(Vec<u8>),
+    /// Done when everything before it was written, and not at all when it could not be.
+    Then(Box<dyn FnOnce() + Send>),
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "{} bytes", line.len()),
+            Self::Then(_) => f.write_str("then"),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Queue {
-    lines: VecDeque<Vec<u8>>,
+    lines: VecDeque<Item>,
     bytes: usize,
     /// A line is being written.
     busy: bool,
@@ -43,8 +59,17 @@ impl Outlet {
             return;
         }
         queue.bytes += line.len();
-        queue.lines.push_back(line);
+        queue.lines.push_back(Item::Line(line));
         self.0.1.notify_all();
+    }
+
+    /// Does something as soon as everything that was pushed before is written.
+    pub(super) fn then(&self, work: impl FnOnce() + Send + 'static) {
+        let mut queue = self.queue();
+        if !queue.over && !queue.closing {
+            queue.lines.push_back(Item::Then(Box::new(work)));
+            self.0.1.notify_all();
+        }
     }
 
     /// Blocks while too much waits; for whoever reads the other side.
@@ -78,9 +103,9 @@ impl Outlet {
     fn write_all(self, mut file: File) {
         loop {
             let mut queue = self.queue();
-            let line = loop {
-                if let Some(line) = queue.lines.pop_front() {
-                    break line;
+            let item = loop {
+                if let Some(item) = queue.lines.pop_front() {
+                    break item;
                 }
                 if queue.closing {
                     queue.over = true;
@@ -91,10 +116,16 @@ impl Outlet {
             };
             queue.busy = true;
             drop(queue);
-            let written = file.write_all(&line);
+            let (written, bytes) = match item {
+                Item::Line(line) => (file.write_all(&line), line.len()),
+                Item::Then(work) => {
+                    work();
+                    (Ok(()), 0)
+                }
+            };
             let mut queue = self.queue();
             queue.busy = false;
-            queue.bytes -= line.len();
+            queue.bytes = queue.bytes.saturating_sub(bytes);
             if written.is_err() {
                 queue.over = true;
                 queue.lines.clear();

@@ -20,9 +20,15 @@ cat "$1"
 exit 7
 "#;
 
+#[derive(Default)]
+struct Recorded {
+    lines: Vec<String>,
+    ended: bool,
+}
+
 /// Lines as they come.
 #[derive(Clone, Default)]
-pub(crate) struct Tape(Arc<(Mutex<(Vec<String>, bool)>, Condvar)>);
+pub(crate) struct Tape(Arc<(Mutex<Recorded>, Condvar)>);
 
 impl Tape {
     fn record(&self, from: impl Read + Send + 'static) {
@@ -32,11 +38,11 @@ impl Tape {
             let mut line = Vec::new();
             while from.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
                 let text = String::from_utf8_lossy(&line).into_owned();
-                tape.0.0.lock().unwrap().0.push(text);
+                tape.0.0.lock().unwrap().lines.push(text);
                 tape.0.1.notify_all();
                 line.clear();
             }
-            tape.0.0.lock().unwrap().1 = true;
+            tape.0.0.lock().unwrap().ended = true;
             tape.0.1.notify_all();
         });
     }
@@ -46,11 +52,11 @@ impl Tape {
         let until = Instant::now() + PATIENCE;
         let mut tape = self.0.0.lock().unwrap();
         loop {
-            if let Some(line) = tape.0.iter().find(|line| fits(line)) {
+            if let Some(line) = tape.lines.iter().find(|line| fits(line)) {
                 return line.clone();
             }
             let left = until.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "in vain: {what} in {:#?}", tape.0);
+            assert!(!left.is_zero(), "in vain: {what} in {:#?}", tape.lines);
             tape = self.0.1.wait_timeout(tape, left).unwrap().0;
         }
     }
@@ -61,14 +67,14 @@ impl Tape {
     }
 
     pub(crate) fn all(&self) -> Vec<String> {
-        self.0.0.lock().unwrap().0.clone()
+        self.0.0.lock().unwrap().lines.clone()
     }
 
     /// Waits for the end of file.
     pub(crate) fn end(&self) {
         let until = Instant::now() + PATIENCE;
         let mut tape = self.0.0.lock().unwrap();
-        while !tape.1 {
+        while !tape.ended {
             let left = until.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "no end of file");
             tape = self.0.1.wait_timeout(tape, left).unwrap().0;
