@@ -267,7 +267,7 @@ fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, C
         }
         // Nobody waits for a daemon that is not there. A cancel is not told later: asks of a later turn may be open by
         // then, and those of this one are taken back each for itself.
-        done(waiting.iter_mut().filter(|o| !std::mem::replace(&mut o.counted, true)).count());
+        done(waiting.iter_mut().map(|o| usize::from(!std::mem::replace(&mut o.counted, true))).sum());
         waiting.retain(|observed| !is_cancel(&observed.batch));
         match batches.recv_timeout(Duration::from_millis(500)) {
             Ok(observed) => waiting.push_back(observed),
