@@ -5,6 +5,7 @@
 //! Everything waits on conditions with [`until`]; nothing sleeps to synchronise.
 
 mod agents;
+mod client;
 mod headless;
 mod model;
 mod patience;
@@ -13,6 +14,7 @@ mod terminal;
 mod world;
 
 pub use agents::{Program, Version};
+pub use client::{AcpClient, behind_askd};
 pub use headless::{Headless, Host, Request};
 pub use model::{Gate, Model, Scripts, Step, ToolResult};
 pub use patience::{PATIENCE, until};
