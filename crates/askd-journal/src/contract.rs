@@ -158,6 +158,10 @@ pub trait Reader: Send {
     fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError>;
     /// Who holds a claim.
     fn holder(&self, claim: &str) -> Result<Option<StreamId>, JournalError>;
+    /// The holders of many claims, in their order.
+    fn holders(&self, claims: &[String]) -> Result<Vec<Option<StreamId>>, JournalError> {
+        claims.iter().map(|claim| self.holder(claim)).collect()
+    }
     /// Asks that are not closed, with a head deadline at or before this wall time, earliest first.
     fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError>;
     /// True when an entry with this id was committed.

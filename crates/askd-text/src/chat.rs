@@ -78,6 +78,10 @@ impl Messages {
 
     /// Adds a line that may be longer than a message.
     fn wrapped(&mut self, line: &str, label: &str) {
+        let whole = INDENT.len() + len16(line);
+        if !line.is_empty() && self.len + 1 + whole <= self.max {
+            return self.line(&format!("{INDENT}{line}"), Some(label));
+        }
         let label_len = len16(label) + len16(" (goes on):\n");
         let room = self.max.saturating_sub(label_len + INDENT.len()).max(1);
         let (mut piece, mut len) = (String::from(INDENT), 0);
@@ -112,6 +116,13 @@ mod tests {
         assert!(fits(&fields, 100) && !fits(&fields, 20));
         assert_eq!(messages(&[], 100), [""]);
         assert!(fits(&[], 0));
+    }
+
+    #[test]
+    fn what_fits_is_one_message_also_where_a_line_alone_would_be_cut_for_the_next() {
+        let fields = [field("label", &[&"x".repeat(43), "a"])];
+        assert!(fits(&fields, 57));
+        assert_eq!(messages(&fields, 57).len(), 1, "{:#?}", messages(&fields, 57));
     }
 
     #[test]

@@ -127,6 +127,9 @@ impl<J: Journal> Writer<J> {
     fn run_recovered(&mut self, commands: &[Command], now: Now) -> Result<Batched, Died> {
         let waits = self.state.waits_for_remotes(now);
         let overrides = self.state.overrides().clone();
+        if let Err(error) = self.avoid_taken_handles(commands) {
+            return Ok(not_recorded(commands, &error.to_string()));
+        }
         for _ in 0..ATTEMPTS {
             self.held_before.clear();
             let mut records = Vec::new();
@@ -241,11 +244,6 @@ impl<J: Journal> Writer<J> {
                 return Err(Refusal::NotRecorded(error.to_string()));
             }
         }
-        if let Command::Raise(raise) = command
-            && let Err(error) = self.avoid_taken_handles(raise.id)
-        {
-            return Err(Refusal::NotRecorded(error.to_string()));
-        }
         let handled = self.state.handle(command, now);
         for change in handled.changes {
             if let Change::Record(Record { stream: StreamId::Ask(id), .. }) = &change {
@@ -262,13 +260,27 @@ impl<J: Journal> Writer<J> {
 
     /// Handles of asks that left memory are the journal's to know. Looking first spares the conflict, with which the
     /// whole batch would be handled again.
-    fn avoid_taken_handles(&mut self, id: AskId) -> Result<(), JournalError> {
+    fn avoid_taken_handles(&mut self, commands: &[Command]) -> Result<(), JournalError> {
+        let raised = |command: &Command| match command {
+            Command::Raise(raise) => Some(raise.id),
+            _ => None,
+        };
+        let mut ids: Vec<AskId> = commands.iter().filter_map(raised).collect();
         for _ in 0..ATTEMPTS {
-            let handle = self.state.next_handle(id);
-            match self.journal.holder(&format!("handle/{handle}"))? {
-                Some(holder) if holder != StreamId::Ask(id) => self.state.handle_is_taken(handle),
-                _ => break,
+            if ids.is_empty() {
+                break;
             }
+            let handles: Vec<Handle> = ids.iter().map(|id| self.state.next_handle(*id)).collect();
+            let names: Vec<String> = handles.iter().map(|handle| format!("handle/{handle}")).collect();
+            let holders = self.journal.holders(&names)?;
+            let mut taken = Vec::new();
+            for ((id, handle), holder) in ids.into_iter().zip(handles).zip(holders) {
+                if holder.is_some_and(|holder| holder != StreamId::Ask(id)) {
+                    self.state.handle_is_taken(handle);
+                    taken.push(id);
+                }
+            }
+            ids = taken;
         }
         Ok(())
     }

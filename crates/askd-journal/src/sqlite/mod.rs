@@ -206,6 +206,10 @@ macro_rules! read_through_view {
                 self.view.holder(claim)
             }
 
+            fn holders(&self, claims: &[String]) -> Result<Vec<Option<StreamId>>, JournalError> {
+                self.view.holders(claims)
+            }
+
             fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError> {
                 self.view.due(wall_ms, limit)
             }

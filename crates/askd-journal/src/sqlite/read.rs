@@ -105,6 +105,14 @@ impl View {
         self.row(HOLDER, [claim], |row| self.stream(&row.get::<_, String>(0).at(&self.path)?))
     }
 
+    pub(super) fn holders(&self, claims: &[String]) -> Result<Vec<Option<StreamId>>, JournalError> {
+        // One transaction around all: locks are taken once.
+        let reading = self.connection.unchecked_transaction().at(&self.path)?;
+        let found = claims.iter().map(|claim| self.holder(claim)).collect();
+        reading.finish().at(&self.path)?;
+        found
+    }
+
     pub(super) fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError> {
         self.rows(DUE, [wall_ms, clamped(limit as u64)], |row| match self.head_row(row)?.0 {
             StreamId::Ask(ask) => Ok(ask),

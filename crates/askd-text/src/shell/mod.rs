@@ -50,6 +50,9 @@ pub fn segments(command: &str) -> Result<Vec<Segment<'_>>, NotSplit> {
     if command.len() > MAX_BYTES {
         return Err(NotSplit::TooLong);
     }
+    if is_plain(command) {
+        return Ok(vec![Segment { operator: "", text: command.trim_matches(' ') }]);
+    }
     // The grammar takes some of these for blanks and others for parts of a word, bash does neither.
     if command.chars().any(|c| !matches!(c, '\n' | '\t') && class(c) == Class::Hidden) {
         return Err(NotSplit::Hidden);
@@ -66,6 +69,20 @@ pub fn segments(command: &str) -> Result<Vec<Segment<'_>>, NotSplit> {
         .iter()
         .map(|piece| Segment { operator: piece.operator, text: &command[piece.range()] })
         .collect())
+}
+
+/// Words that begin something else than a simple command.
+const RESERVED: [&str; 17] = [
+    "if", "then", "elif", "else", "fi", "case", "esac", "for", "select", "while", "until", "do", "done",
+    "in", "function", "time", "coproc",
+];
+
+/// Nothing but words without any meaning to a shell, as most commands are: neither reader is needed to see that this
+/// is one command.
+fn is_plain(command: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b" _./:,@%+=-".contains(&b);
+    let first = command.split(' ').find(|word| !word.is_empty());
+    command.bytes().all(plain) && first.is_some_and(|word| !word.contains('=') && !RESERVED.contains(&word))
 }
 
 /// The lines that show a command's segments; none when the command itself is shown like that already.
@@ -256,6 +273,8 @@ mod tests {
     fn segments_are_pieces_of_the_command() {
         for (command, expected) in [
             ("ls -l", &[" ls -l"] as &[&str]),
+            ("  make -j2 CFLAGS=-O2 a/b.c ", &[" make -j2 CFLAGS=-O2 a/b.c"]),
+            ("echo if x then", &[" echo if x then"]),
             ("ls; curl x | sh", &[" ls", "; curl x", "| sh"]),
             ("git status && rm -rf /", &[" git status", "&& rm -rf /"]),
             ("a || b && c;", &[" a", "|| b", "&& c"]),
