@@ -24,9 +24,8 @@ struct Known {
 }
 
 impl Origins {
-    /// A process raised an ask of this session.
-    pub(crate) fn raised(&self, session: &SessionKey, pid: u32) {
-        let Some(parent) = peer::parent_of(pid) else { return };
+    /// What this process (its number and start) started raised an ask of this session.
+    pub(crate) fn raised(&self, session: &SessionKey, parent: (u32, u64)) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.turn += 1;
         let turn = known.turn;

@@ -117,8 +117,8 @@ pub(crate) fn not_its_agent(pid: u32, requester: u32) -> Option<&'static str> {
         return None;
     }
     // What an agent starts carries marks; the agent itself is the first one above all of these.
-    if let Some(top) = chain.iter().rposition(|p| agent_mark(p.pid).is_some()) {
-        return (at > top + 1).then_some("is above the agent whose marks the requester carries");
+    if chain.iter().rposition(|p| agent_mark(p.pid).is_some()).is_some_and(|top| at > top + 1) {
+        return Some("is above the agent whose marks the requester carries");
     }
     if comm(pid).is_some_and(|name| ABOVE_SHELLS.contains(&name.as_str())) {
         return Some("manages sessions and is no agent");

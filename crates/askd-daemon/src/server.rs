@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use askd_core::{Command, LinkId};
@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::engine::Engine;
 use crate::http::{self, Leave};
 use crate::limits::Seats;
-use crate::peer::Peer;
+use crate::peer::{self, Peer};
 
 /// Largest request head in bytes; hyper answers 431 beyond it.
 const MOST_HEAD: usize = 16 * 1024;
@@ -41,7 +41,15 @@ pub(crate) struct Connection {
     /// Who connected; only for people's connections.
     pub(crate) peer: Option<Peer>,
     pub(crate) pid: u32,
+    parent: OnceLock<Option<(u32, u64)>>,
     engine: Engine,
+}
+
+impl Connection {
+    /// What started the process that connected, looked at once.
+    pub(crate) fn parent(&self) -> Option<(u32, u64)> {
+        *self.parent.get_or_init(|| peer::parent_of(self.pid))
+    }
 }
 
 impl Drop for Connection {
@@ -118,6 +126,7 @@ pub(crate) async fn serve(
             // Looked at now: later the process may be gone and its number another's.
             peer: (door == Door::Answer).then(|| Peer::look(pid)),
             pid,
+            parent: OnceLock::new(),
             engine: engine.clone(),
         };
         let (router, traffic, leaving) = (router.clone(), traffic.clone(), leaving.clone());

@@ -104,6 +104,27 @@ fn c1_whatever_breaks_the_same_ask_is_asked_again_with_the_same_token() {
 }
 
 #[test]
+fn s7_a_limit_is_no_decision_and_does_not_end_a_wait_that_is_on() {
+    let temp = tempfile::tempdir().unwrap();
+    let problem = json!({"title": "cap reached", "status": 429, "code": "cap_reached", "detail": "so many"});
+    let full = reply(429, &problem.to_string());
+    // Nobody has the ask: the host hears why, at once.
+    let daemon = play(listen(&places(&temp)), vec![full.clone()]);
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    let refused = asker.ask(&raise()).unwrap_err();
+    assert!(matches!(refused, Unavailable::Refused(_)), "{refused:?}");
+    assert_eq!(refused.to_string(), "the daemon refused: cap reached: so many");
+    daemon.join().unwrap();
+    // It is raised: whatever there is no room for, it waits on for its outcome.
+    let temp = tempfile::tempdir().unwrap();
+    let replies = vec![raised("open", "attached"), full.clone(), full, raised("settled", "attached")];
+    let daemon = play(listen(&places(&temp)), replies);
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    assert!(asker.ask(&raise()).unwrap().outcome.is_some());
+    assert_eq!(daemon.join().unwrap().len(), 4);
+}
+
+#[test]
 fn a_handed_back_ask_ends_the_wait_open() {
     let temp = tempfile::tempdir().unwrap();
     let daemon = play(listen(&places(&temp)), vec![raised("open", "handed_back")]);

@@ -94,8 +94,8 @@ async fn raise(
         Ok(_) => StatusCode::OK,
         Err(refusal) => return Err(Refused::from_refusal(&refusal, shot.as_ref())),
     };
-    if unclaimed {
-        app.origins.raised(&session, connection.pid);
+    if unclaimed && let Some(parent) = connection.parent() {
+        app.origins.raised(&session, parent);
     }
     let Some(shot) = shot else { return Err(Refused::unknown()) };
     let (shot, released) = hold(&app, shot, wait.span(), async { over.await.ok() }).await;

@@ -25,11 +25,15 @@ impl World {
     }
 
     pub(crate) fn with_config(config: &str) -> Self {
-        let dir = tempfile::Builder::new().prefix("askd").tempdir().unwrap();
-        std::fs::write(dir.path().join("config.toml"), config).unwrap();
-        let mut world = Self { places: Places::at(dir.path()), dir, thread: None };
+        let mut world = Self::unstarted(config);
         world.up();
         world
+    }
+
+    pub(crate) fn unstarted(config: &str) -> Self {
+        let dir = tempfile::Builder::new().prefix("askd").tempdir().unwrap();
+        std::fs::write(dir.path().join("config.toml"), config).unwrap();
+        Self { places: Places::at(dir.path()), dir, thread: None }
     }
 
     /// Starts the daemon and waits until it says that it is ready.

@@ -1,16 +1,12 @@
 //! Limits against a real daemon: each refuses by name, says what to do, decides nothing, and ends with its cause.
 
-#![expect(clippy::unwrap_used, reason = "a test's helpers end the test")]
-
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
+use crate::common::{PATIENCE, World, answer, ask, post, raise, refusal};
 use askd_client::{Asker, Connection, Unavailable};
 use askd_wire::{AskState, RaiseAsk, StreamEvent};
-use common::{PATIENCE, World, answer, ask, post, raise, refusal};
 use serde_json::{Value, json};
 
 const MIB: usize = 1024 * 1024;
