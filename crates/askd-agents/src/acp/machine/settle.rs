@@ -354,7 +354,7 @@ impl Machine {
                     let call = call.to_owned();
                     self.observe(session, vec![Observation::CallEnded { call, ok: ran, subagent }]);
                 }
-                State::Done(Done::Answered { decision: Some(Decision::Deny), .. }) if !ran => {
+                State::Done(Done::Answered { decision: Some(Decision::Deny), unsure: false }) if !ran => {
                     self.out.push(Action::Confirmed { ask: no });
                 }
                 State::Done(_) => {}

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use askd_client::{Asker, Places, Unavailable, Wake, Watch, daemon};
-use askd_wire::{Ask, AskState, Code, Observation, ObservationBatch, OwnPrompt, RaiseAsk};
+use askd_wire::{Ask, AskState, Code, Observation, ObservationBatch, OutcomeKind, OwnPrompt, RaiseAsk};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::act::{AskNo, News};
@@ -25,7 +25,11 @@ const CONFIRM_PATIENCE: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(super) enum Order {
     Withdraw(&'static str),
-    Record { allowed: bool },
+    /// The guard goes when it is written down.
+    Record {
+        allowed: bool,
+        _writing: BusyGuard,
+    },
     Handed,
     Confirmed,
 }
@@ -288,7 +292,7 @@ impl Asking {
             (Order::Handed, Some(id)) => self.asker()?.handed(&id),
             (Order::Confirmed, Some(id)) => self.asker()?.confirmed(&id),
             (Order::Handed | Order::Confirmed, None) => Ok(()),
-            (Order::Record { allowed }, _) => self.record(*allowed),
+            (Order::Record { allowed, .. }, _) => self.record(*allowed),
         }
     }
 
@@ -300,6 +304,12 @@ impl Asking {
         raise.needs_own_prompt = true;
         raise.own_prompt = Some(OwnPrompt { at: client, blocked: false });
         let raised = self.asker()?.raise(&raise)?;
+        let undecided = raised.ask.outcome.as_ref().is_some_and(|o| o.outcome == OutcomeKind::Withdrawn);
+        if undecided {
+            // It was over there before the answer was heard of; the answer gets a record of its own.
+            raise.key.push_str("-answered");
+            self.asker()?.raise(&raise)?;
+        }
         self.learn(&raised.ask);
         let Some(call) = raise.tool_call.clone() else { return Ok(()) };
         let batch = ObservationBatch {

@@ -94,6 +94,8 @@ pub(super) struct Link {
     asks: HashMap<AskNo, Handle>,
     desk: Sender<Job>,
     observed: Sender<Observed>,
+    /// Answers that are being written down.
+    recording: Busy,
     surfaces: Surfaces,
     /// Roots whose surface is kept, until this is dropped.
     kept: BTreeMap<String, PipeWriter>,
@@ -120,7 +122,9 @@ impl Link {
         let told = places.clone();
         let heard = Arc::new((Mutex::new(0), Condvar::new()));
         let hearing = Arc::clone(&heard);
-        thread("observer", move || observe(&told, &batches, &hearing))?;
+        let recording = Busy::default();
+        let written = recording.clone();
+        thread("observer", move || observe(&told, &batches, &hearing, &written))?;
         let unheard = Unheard { made: 0, told: heard };
         let (starting, starter) = (places.clone(), exe.clone());
         thread("start", move || {
@@ -131,7 +135,7 @@ impl Link {
         let client = Arc::new(Mutex::new("the ACP client".to_owned()));
         let around =
             Around { places: places.clone(), exe, token, sink, client, busy: Busy::default(), unheard };
-        Ok(Self { around, asks: HashMap::new(), desk, observed, surfaces, kept: BTreeMap::new() })
+        Ok(Self { around, asks: HashMap::new(), desk, observed, recording, surfaces, kept: BTreeMap::new() })
     }
 
     /// Takes what concerns the daemon; gives back everything else.
@@ -164,7 +168,9 @@ impl Link {
                 self.order(ask, Order::Confirmed);
                 self.asks.remove(&ask);
             }
-            Action::Record { ask, allowed } => self.order(ask, Order::Record { allowed }),
+            Action::Record { ask, allowed } => {
+                self.order(ask, Order::Record { allowed, _writing: self.recording.enter() });
+            }
             Action::Shown { ask, root } => self.report(ask, root, None),
             Action::Unable { ask, root, reason } => self.report(ask, root, Some(reason)),
             Action::CountOthers { ask } => {
@@ -236,7 +242,7 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// Tells observations in order. What the daemon refuses is dropped; while there is no daemon they wait.
-fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, Condvar)) {
+fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, Condvar), recording: &Busy) {
     let mut waiting: VecDeque<Observed> = VecDeque::new();
     let mut connection: Option<Connection> = None;
     let done = |count: usize| {
@@ -251,6 +257,10 @@ fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, C
             }
         }
         while let Some(observed) = waiting.front() {
+            if ends_asks(&observed.batch) {
+                // What the client said before that comes first.
+                recording.wait(OBSERVED_PATIENCE);
+            }
             match tell(places, &mut connection, &observed.batch) {
                 Ok(()) | Err(CallError::Refused(_) | CallError::Encode(_)) => {
                     let counted = waiting.pop_front().is_none_or(|observed| observed.counted);
@@ -277,6 +287,13 @@ fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, C
         let over = waiting.len().saturating_sub(MOST_OBSERVED);
         done(waiting.drain(..over).filter(|observed| !observed.counted).count());
     }
+}
+
+fn ends_asks(batch: &ObservationBatch) -> bool {
+    use Observation as O;
+    let ends =
+        |seen: &O| matches!(seen, O::TurnCancelled { .. } | O::SubagentEnded { .. } | O::SessionEnded {});
+    batch.observations.iter().any(ends)
 }
 
 fn is_cancel(batch: &ObservationBatch) -> bool {

@@ -1,0 +1,223 @@
+//! The daemon as the proxy's threads see it: the shipped core in memory, up or down.
+
+use askd_core::ask::{Action, Attendance, Choice, ChoiceKind, Class, OwnPrompt, RequesterKind, Subagent};
+use askd_core::{
+    Answer, AskId, AskState, BootId, Command, Decision, Hash256, LinkId, Observe, Raise, Refusal, Reply,
+    Seen, SessionKey, Settings, Stamp, State, Verdict,
+};
+use askd_wire::{Observation, ObservationBatch, RaiseAsk};
+use uuid::Uuid;
+
+pub(crate) struct Daemon {
+    pub(crate) core: State,
+    now: Stamp,
+    ids: u128,
+    links: u64,
+    pub(crate) up: bool,
+    /// Finished asks, which leave memory.
+    gone: std::collections::BTreeMap<AskId, AskState>,
+}
+
+impl Daemon {
+    pub(crate) fn new() -> Self {
+        Self {
+            core: State::new(Settings::default()),
+            now: Stamp { boot: BootId(Uuid::from_u128(1)), boot_ms: 1_000_000, wall_ms: 1_800_000_000_000 },
+            ids: 0,
+            links: 0,
+            up: true,
+            gone: std::collections::BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.now.boot_ms += ms;
+        self.now.wall_ms += i64::try_from(ms).unwrap();
+        if self.up {
+            let _ = self.run(&Command::Tick);
+        }
+    }
+
+    pub(crate) fn run(&mut self, command: &Command) -> Result<Reply, Refusal> {
+        if let Some(id) = command.needs()
+            && self.core.ask(id).is_none()
+            && self.gone.contains_key(&id)
+        {
+            return Err(Refusal::AlreadySettled(id));
+        }
+        let handled = self.core.handle(command, self.now);
+        for change in &handled.changes {
+            self.core.apply(change, self.now);
+        }
+        self.gone.extend(self.core.sweep());
+        handled.reply
+    }
+
+    pub(crate) fn ask(&self, id: AskId) -> Option<&AskState> {
+        self.core.ask(id).or_else(|| self.gone.get(&id))
+    }
+
+    pub(crate) fn asks(&self) -> impl Iterator<Item = (AskId, &AskState)> {
+        self.core.asks().chain(self.gone.iter().map(|(id, ask)| (*id, ask)))
+    }
+
+    pub(crate) fn token() -> Hash256 {
+        Hash256::of(b"the proxy")
+    }
+
+    pub(crate) fn link(&mut self) -> LinkId {
+        self.links += 1;
+        LinkId(self.links)
+    }
+
+    /// Raises it, or comes back to it.
+    pub(crate) fn raise(
+        &mut self,
+        from: &RaiseAsk,
+        link: LinkId,
+        own_prompt: bool,
+    ) -> Result<AskId, Refusal> {
+        self.ids += 1;
+        let key = |session: &String| SessionKey { agent: from.agent.clone(), session: session.clone() };
+        let raise = Raise {
+            id: AskId(Uuid::from_u128(self.ids)),
+            key: from.key.clone(),
+            token: Self::token(),
+            link,
+            kind: RequesterKind::Proxy,
+            action: Action {
+                tool: from.action.tool.clone(),
+                kind: None,
+                title: from.action.title.clone(),
+                input: from.action.input.as_ref().map(|raw| raw.get().to_owned()),
+                cwd: None,
+            },
+            class: Class::Tool,
+            attendance: from.attendance.map(|a| match a {
+                askd_wire::Attendance::Foreground => Attendance::Foreground,
+                askd_wire::Attendance::Background => Attendance::Background,
+            }),
+            session: key(&from.session),
+            parent: from.parent.as_ref().map(key),
+            subagent: from.subagent.as_ref().map(|s| Subagent {
+                work_id: s.work_id.clone(),
+                name: s.name.clone(),
+                kind: s.kind.clone(),
+                depth: s.depth,
+                parent: None,
+            }),
+            job: None,
+            call: from.tool_call.clone(),
+            turn: from.turn.clone(),
+            title: None,
+            options: from.options.iter().map(choice).collect(),
+            deadline_ms: None,
+            gives_up_ms: None,
+            grace_ms: from.grace_secs * 1000,
+            instance: None,
+            own_prompt: own_prompt.then(|| OwnPrompt { at: "client".to_owned(), blocked: false }),
+            needs_own_prompt: own_prompt,
+            supersedes: None,
+            place: None,
+            extra: serde_json::Map::new(),
+        };
+        match self.run(&Command::Raise(Box::new(raise)))? {
+            Reply::Raised(id) | Reply::Reattached(id) => Ok(id),
+            other => panic!("a raise gives {other:?}"),
+        }
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        ask: AskId,
+        option: &str,
+        decision: Decision,
+        surface: &str,
+    ) -> Result<(), Refusal> {
+        let Some(digest) = self.ask(ask).map(|state| state.ask.digest) else {
+            return Err(Refusal::UnknownAsk);
+        };
+        let answer = Answer {
+            ask,
+            digest,
+            decision,
+            option: Some(option.to_owned()),
+            message: None,
+            stop: false,
+            surface: surface.to_owned(),
+            remote: false,
+            by: None,
+            refused: None,
+        };
+        self.run(&Command::Answer(answer)).map(drop)
+    }
+
+    pub(crate) fn observe(&mut self, batch: &ObservationBatch) {
+        let key = |session: &String| SessionKey { agent: batch.agent.clone(), session: session.clone() };
+        for seen in &batch.observations {
+            let seen = match seen.clone() {
+                Observation::SessionStarted {} => Seen::SessionStarted,
+                Observation::SessionEnded {} => Seen::SessionEnded,
+                Observation::SubagentEnded { work_id } => Seen::SubagentEnded { work_id },
+                Observation::CallEnded { call, ok, subagent } => Seen::CallEnded { call, ok, subagent },
+                Observation::TurnCancelled { subagent } => Seen::TurnCancelled { subagent },
+                Observation::OwnPromptAnswered { call, allowed } => Seen::OwnPromptAnswered { call, allowed },
+                other => panic!("the machine does not tell {other:?}"),
+            };
+            let observe = Observe {
+                session: key(&batch.session),
+                parent: batch.parent.as_ref().map(key),
+                title: None,
+                cwd: None,
+                instance: None,
+                place: None,
+                seen,
+            };
+            self.run(&Command::Observe(Box::new(observe))).unwrap();
+        }
+    }
+
+    /// What the requester is told of an ask that is over.
+    pub(crate) fn outcome(&self, id: AskId) -> Option<askd_wire::Outcome> {
+        let state = self.ask(id)?;
+        let outcome = state.outcome.as_ref()?;
+        Some(askd_wire::Outcome {
+            outcome: match outcome.kind {
+                askd_core::OutcomeKind::Allowed => askd_wire::OutcomeKind::Allowed,
+                askd_core::OutcomeKind::Denied => askd_wire::OutcomeKind::Denied,
+                askd_core::OutcomeKind::Withdrawn => askd_wire::OutcomeKind::Withdrawn,
+            },
+            cause: outcome.cause.name().to_owned(),
+            source: outcome.source.map(|s| s.name().to_owned()),
+            surface: outcome.surface.clone(),
+            by: None,
+            option: outcome.option.clone(),
+            message: None,
+            stop: outcome.stop,
+            settled_at: String::new(),
+            verdict: match state.verdict() {
+                Verdict::Allow => askd_wire::Verdict::Allow,
+                Verdict::Deny => askd_wire::Verdict::Deny,
+                Verdict::None => askd_wire::Verdict::None,
+            },
+            reason_for_model: outcome.reason_for_model(),
+            text: String::new(),
+            extra: serde_json::Map::new(),
+        })
+    }
+}
+
+fn choice(from: &askd_wire::Choice) -> Choice {
+    Choice {
+        id: from.id.clone(),
+        label: from.label.clone(),
+        kind: match from.kind {
+            askd_wire::ChoiceKind::AllowOnce => ChoiceKind::AllowOnce,
+            askd_wire::ChoiceKind::AllowAlways => ChoiceKind::AllowAlways,
+            askd_wire::ChoiceKind::RejectOnce => ChoiceKind::RejectOnce,
+            askd_wire::ChoiceKind::RejectAlways => ChoiceKind::RejectAlways,
+        },
+        grants: None,
+        payload: None,
+    }
+}
