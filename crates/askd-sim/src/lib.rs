@@ -1,6 +1,6 @@
-//! The simulated world: the shipped core, writer loop, in-memory journal and queue among requesters, agents and people that a
-//! seed determines, with everything that can go wrong. It decides nothing about asks itself: it sends commands, reads
-//! what was committed, and compares with what truly happened.
+//! The simulated world: the shipped core, writer loop, in-memory journal and queue among requesters, agents and people
+//! that a seed determines, with everything that can go wrong. It decides nothing about asks itself: it sends commands,
+//! reads what was committed, and compares with what truly happened.
 //!
 //! Read [`run`] and [`Report`] first. Only the clock, the disk's faults, the transport and the identities are replaced.
 //! A seed replays exactly; one that fails tells the story of the ask.

@@ -88,7 +88,9 @@ impl World {
             cards: BTreeMap::new(),
             scope: if plan.narrow { Scope::Roots([root].into()) } else { Scope::All },
             at_server: Vec::new(),
-            desk: plan.queue.then(|| Box::new(Desk::new(if n % 2 == 0 { (60, 15) } else { (100, 30) }))),
+            desk: plan
+                .queue
+                .then(|| Box::new(Desk::new(if n.is_multiple_of(2) { (60, 15) } else { (100, 30) }))),
         });
         n
     }
