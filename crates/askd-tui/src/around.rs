@@ -1,19 +1,12 @@
 //! What is known around the asks: sessions by their titles, this person's home, host and time zone.
 
-use std::collections::HashMap;
-use std::path::Path;
-
-use askd_text::cut;
-use askd_wire::{Ask, Attendance, Class, SessionView};
+use askd_wire::{Ask, SessionView};
+use askd_words::{Part, Sessions};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::now::Now;
 use crate::rows::Look;
-use crate::words::{one, subagent};
-
-/// Longest session title in a line about something else.
-const TITLE_COLUMNS: usize = 40;
 
 /// This person's place, told by the host.
 #[derive(Debug, Clone)]
@@ -35,93 +28,46 @@ impl Default for Place {
 
 #[derive(Debug, Default)]
 pub(crate) struct Around {
-    sessions: HashMap<(String, String), SessionView>,
-    place: Place,
+    sessions: Sessions,
+    zone: Option<TimeZone>,
 }
 
 impl Around {
     pub(crate) fn new(place: Place) -> Self {
-        Self { sessions: HashMap::new(), place }
+        Self { sessions: Sessions::new(place.home, place.host), zone: Some(place.zone) }
     }
 
     pub(crate) fn set_sessions(&mut self, sessions: Vec<SessionView>) {
-        let sessions = sessions.into_iter().map(|view| ((view.agent.clone(), view.session.clone()), view));
-        self.sessions = sessions.collect();
+        self.sessions.set(sessions);
     }
 
     pub(crate) fn knows(&self, ask: &Ask) -> bool {
-        self.view(ask).is_some()
+        self.sessions.knows(ask)
     }
 
-    fn view(&self, ask: &Ask) -> Option<&SessionView> {
-        self.sessions.get(&(ask.lineage.agent.clone(), ask.lineage.session.clone()))
-    }
-
-    fn title(&self, ask: &Ask) -> Option<&str> {
-        self.view(ask)?.title.as_deref().filter(|title| !title.is_empty())
-    }
-
-    /// `claude-code "fix the tests"`, else `claude-code in ~/src/askd`.
     pub(crate) fn session(&self, ask: &Ask) -> String {
-        let agent = one(&ask.lineage.agent);
-        let cwd = self.view(ask).and_then(|view| view.cwd.as_deref()).or(ask.action.cwd.as_deref());
-        match (self.title(ask), cwd) {
-            (Some(title), _) => format!("{agent} \"{}\"", cut(&one(title), TITLE_COLUMNS)),
-            (None, Some(cwd)) => format!("{agent} in {}", self.directory(cwd)),
-            (None, None) => format!("{agent} session {}", one(&ask.lineage.session)),
-        }
+        self.sessions.session(ask)
     }
 
-    /// A directory with `~` for the home directory.
-    pub(crate) fn directory(&self, path: &str) -> String {
-        let home = self.place.home.as_deref().filter(|home| home.len() > 1);
-        let below = home.and_then(|home| Path::new(path).strip_prefix(home).ok());
-        match below.and_then(Path::to_str) {
-            Some("") => "~".to_owned(),
-            Some(below) => one(&format!("~/{below}")),
-            None => one(path),
-        }
-    }
-
-    /// Who asks, part by part: session, subagent, job, background, safety, host.
+    /// Who asks, part by part.
     pub(crate) fn who(&self, ask: &Ask) -> Vec<(String, Look)> {
-        let mut parts = vec![(self.session(ask), Look::Plain)];
-        let lineage = &ask.lineage;
-        parts.extend(lineage.subagent.as_ref().map(|it| (format!("subagent {}", subagent(it)), Look::Plain)));
-        parts.extend(lineage.job.as_deref().map(|job| (format!("job {}", one(job)), Look::Plain)));
-        if ask.attendance == Attendance::Background {
-            parts.push(("background".to_owned(), Look::Plain));
-        }
-        if ask.class == Class::Safety {
-            parts.push(("safety".to_owned(), Look::Danger));
-        }
-        parts.extend(self.other_host(ask).map(|host| (format!("on {host}"), Look::Warn)));
-        parts
+        let looks = |part: Part| {
+            let look = match part {
+                Part::Safety => Look::Danger,
+                Part::Host(_) => Look::Warn,
+                _ => Look::Plain,
+            };
+            (part.text(), look)
+        };
+        self.sessions.who(ask).into_iter().map(looks).collect()
     }
 
-    /// The one name that tells asks of a list apart best: subagent, job, session title, directory, session.
     pub(crate) fn short(&self, ask: &Ask) -> String {
-        let lineage = &ask.lineage;
-        if let Some(child) = &lineage.subagent {
-            let name = child.name.as_deref().or(child.kind.as_deref()).filter(|name| !name.is_empty());
-            return one(name.unwrap_or(&child.work_id));
-        }
-        if let Some(job) = &lineage.job {
-            return one(job);
-        }
-        if let Some(title) = self.title(ask) {
-            return one(title);
-        }
-        match self.view(ask).and_then(|view| view.cwd.as_deref()).or(ask.action.cwd.as_deref()) {
-            Some(cwd) => self.directory(cwd),
-            None => one(&lineage.session),
-        }
+        self.sessions.short(ask)
     }
 
-    /// The host of the agent, when it is not this one.
     pub(crate) fn other_host(&self, ask: &Ask) -> Option<String> {
-        let host = ask.lineage.host.as_deref().filter(|host| !host.is_empty())?;
-        (self.place.host.as_deref() != Some(host)).then(|| one(host))
+        self.sessions.other_host(ask)
     }
 
     /// `10:31:05`, with the date when it is not today's.
@@ -130,8 +76,9 @@ impl Around {
         else {
             return "an unknown time".to_owned();
         };
-        let time = time.to_zoned_datetime(self.place.zone.clone());
-        let today = now.to_zoned_datetime(self.place.zone.clone()).date();
+        let zone = self.zone.clone().unwrap_or(TimeZone::UTC);
+        let time = time.to_zoned_datetime(zone.clone());
+        let today = now.to_zoned_datetime(zone.clone()).date();
         let format = if time.date() == today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
         time.strftime(format).to_string()
     }
@@ -163,7 +110,7 @@ mod tests {
         ask.lineage.subagent = None;
         ask.lineage.job = Some("nightly".into());
         ask.lineage.host = Some("far\u{202e}".into());
-        ask.class = Class::Safety;
+        ask.class = askd_wire::Class::Safety;
         assert_eq!(
             texts(&around.who(&ask)),
             [

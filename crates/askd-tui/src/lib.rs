@@ -21,7 +21,8 @@ mod run;
 #[cfg(test)]
 #[path = "../tests/common/samples.rs"]
 mod samples;
-mod words;
+
+use askd_words as words;
 
 pub use action::{Action, Link, Reply, Settings};
 pub use around::Place;

@@ -121,7 +121,7 @@ impl Queue {
         if let Some((left, before)) = item.gives_up_soon(now) {
             parts.push((words::gives_up(left, before), Look::Warn));
         }
-        parts.extend(words::elsewhere(&item.ask).map(|text| (text, Look::Quiet)));
+        parts.extend(words::elsewhere(&item.ask, None).map(|text| (text, Look::Quiet)));
         if item.ask.display.iter().any(|field| field.marked) {
             parts.push(("unseen or misleading characters are marked".to_owned(), Look::Warn));
         }
@@ -196,7 +196,7 @@ impl Queue {
             let text = format!("its requester stops waiting at {}{late}", self.around.local(at, now));
             fields.push(("limit", text, Look::Warn));
         }
-        fields.extend(words::elsewhere(ask).map(|text| ("note", text, Look::Plain)));
+        fields.extend(words::elsewhere(ask, None).map(|text| ("note", text, Look::Plain)));
         for (at, choice) in ask.options.iter().enumerate() {
             let grants = words::grants(choice).map(|grants| format!(" ({grants})")).unwrap_or_default();
             let text = format!("{}: {}{grants}", words::option_kind(choice.kind), words::one(&choice.label));

@@ -123,7 +123,7 @@ impl Queue {
         if !was_handed_back && item.is_handed_back() {
             item.snoozed_until_ms = None;
             let handle = item.ask.handle.clone();
-            let text = words::elsewhere(&item.ask).unwrap_or_default();
+            let text = words::elsewhere(&item.ask, None).unwrap_or_default();
             let about = item.summary(ABOUT);
             self.note(&handle, about, format!("({text})"), Look::Quiet);
         }
@@ -142,7 +142,7 @@ impl Queue {
     pub(super) fn forget(&mut self, ask: &Ask, about: String) {
         let ended = Ended { handle: ask.handle.clone(), about: about.clone(), delivery: ask.delivery };
         self.notes.remember(&ask.id, ended);
-        if let Some(text) = words::correction(ask) {
+        if let Some(text) = words::correction(ask.delivery) {
             self.note(&ask.handle, about, text.to_owned(), Look::Warn);
         }
     }
@@ -154,7 +154,7 @@ impl Queue {
             return;
         }
         let (handle, about) = (ended.handle.clone(), ended.about.clone());
-        if let Some(text) = words::correction(ask) {
+        if let Some(text) = words::correction(ask.delivery) {
             self.note(&handle, about, text.to_owned(), Look::Warn);
         }
     }

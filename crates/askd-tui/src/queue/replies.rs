@@ -34,7 +34,7 @@ impl Queue {
         let Some(item) = self.remove(&ask.id) else { return };
         let about = item.summary(ABOUT);
         if let Some(outcome) = &ask.outcome {
-            self.note(&ask.handle, about.clone(), words::answered_here(outcome), Look::Quiet);
+            self.note(&ask.handle, about.clone(), words::settled(outcome), Look::Quiet);
         }
         self.forget(ask, about);
     }
@@ -55,7 +55,7 @@ impl Queue {
         };
         if let Some(late) = ask.late.as_ref().filter(|_| is_kept) {
             let until = self.around.local(&late.until, now);
-            let text = format!("{} (u takes it back)", words::late(late, &until));
+            let text = format!("{} (u takes it back)", words::late_of_yours(late, &until));
             self.note(&handle, about.clone(), text, Look::Warn);
             self.kept_late = Some(id.to_owned());
         }

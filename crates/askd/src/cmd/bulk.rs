@@ -8,7 +8,7 @@ use crate::confirm;
 use crate::context::{Desk, who};
 use crate::failure::{Done, Failure, status};
 use crate::out::{self, Style, safe};
-use crate::view::{self, Clock, outcome};
+use crate::view::{self, Clock};
 
 /// Answers in one request.
 const MOST: usize = 500;
@@ -42,7 +42,7 @@ pub(crate) fn all_background(desk: &Desk, said: &Said, yes: bool) -> Done {
 fn choose(open: Vec<Ask>, decision: Decision) -> Chosen {
     let mut chosen = Chosen { asks: Vec::new(), left: Vec::new() };
     for ask in open {
-        if ask.attendance != Attendance::Background || !outcome::is_answerable(&ask) {
+        if ask.attendance != Attendance::Background || !askd_words::is_answerable(&ask) {
             continue;
         }
         let handle = safe(&ask.handle);

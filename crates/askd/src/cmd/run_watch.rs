@@ -81,7 +81,7 @@ fn read(events: &mut Events) -> Option<Vec<Ask>> {
             Ok(None) | Err(_) => return None,
         }
     }
-    asks.retain(view::outcome::is_answerable);
+    asks.retain(askd_words::is_answerable);
     Some(asks)
 }
 

@@ -84,7 +84,7 @@ impl Screen {
     pub(super) fn draw(&mut self, ask: &Ask, ring: bool) -> Result<(), Failure> {
         let clock = Clock::system();
         let mut text = view::card(ask, &self.who, &clock, self.style);
-        if outcome::is_answerable(ask) {
+        if askd_words::is_answerable(ask) {
             let handle = safe(&ask.handle);
             text.push_str(&format!("  answer with: allow {handle}, or: deny {handle} why not\n"));
         }

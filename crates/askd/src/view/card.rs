@@ -3,9 +3,11 @@
 use askd_wire::{Ask, AskState, Choice, ChoiceKind, Class};
 
 use crate::out::{Style, one_line, safe};
-use crate::view::outcome::{self, delivery, elsewhere, gives_up, is_answerable, late, settled, timed};
+use askd_words::{is_answerable, subagent};
+
+use crate::view::outcome::{self, delivery, elsewhere, gives_up, late, settled, timed};
 use crate::view::time::Clock;
-use crate::view::who::{Who, subagent};
+use crate::view::who::Who;
 
 /// Width of the labels.
 const LABEL: usize = 11;

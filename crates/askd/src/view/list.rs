@@ -1,12 +1,13 @@
 //! Lists: asks, sessions, the log.
 
 use askd_wire::{Ask, AskState, LogEntry, SessionView};
+use askd_words::subagent;
 use serde_json::value::RawValue;
 
 use crate::out::{Style, one_line, safe, short};
 use crate::view::outcome::{self, delivery, elsewhere, gives_up_soon, settled, timed};
 use crate::view::time::Clock;
-use crate::view::who::{Who, subagent};
+use crate::view::who::Who;
 
 /// One line that says what would run.
 pub(crate) fn summary(ask: &Ask, columns: usize) -> String {

@@ -1,64 +1,23 @@
-//! What is said about asks, in words: who asks, what will happen by itself, what became of it. Every line is safe to show.
+//! What will happen to an ask by itself, and what became of it.
 
 use std::time::Duration;
 
-use askd_text::{duration, safe};
-use askd_wire::{
-    Ask, AskState, Choice, ChoiceKind, Code, Decision, Delivery, LateAnswer, Outcome, OutcomeKind, Problem,
-    Subagent,
-};
-use unicode_width::UnicodeWidthChar;
+use askd_text::duration;
+use askd_wire::{Ask, AskState, Code, Decision, Delivery, LateAnswer, Outcome, OutcomeKind, Problem};
 
-/// Foreign text for one line.
-pub(crate) fn one(text: &str) -> String {
-    safe(text).text
-}
-
-/// Text that was made safe already: its marks stay as they are, and what should not be in it is marked now.
-pub(crate) fn plain(text: &str) -> String {
-    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        return text.to_owned();
-    }
-    let mut out = String::with_capacity(text.len());
-    // A letter and what is drawn onto it are looked at together: a few accents are writing, many are none.
-    let mut letter = String::new();
-    for c in text.chars() {
-        if c.width() == Some(0) && !letter.is_empty() {
-            letter.push(c);
-            continue;
-        }
-        out.push_str(&one(&std::mem::take(&mut letter)));
-        match c {
-            ' '..='~' | '⇥' | '↵' if !c.is_alphanumeric() => out.push(c),
-            _ => letter.push(c),
-        }
-    }
-    out.push_str(&one(&letter));
-    out
-}
-
-/// `explore (general-purpose, depth 1)`
-pub(crate) fn subagent(child: &Subagent) -> String {
-    let name = child.name.as_deref().filter(|name| !name.is_empty());
-    let kind = child.kind.as_deref().filter(|kind| !kind.is_empty());
-    let first = one(name.or(kind).unwrap_or(&child.work_id));
-    let mut rest: Vec<String> = Vec::new();
-    rest.extend(name.and(kind).map(one));
-    rest.extend(child.depth.map(|depth| format!("depth {depth}")));
-    if rest.is_empty() { first } else { format!("{first} ({})", rest.join(", ")) }
-}
+use crate::{one, plain};
 
 /// Open, and askd's to answer.
-pub(crate) fn is_answerable(ask: &Ask) -> bool {
+pub fn is_answerable(ask: &Ask) -> bool {
     ask.state == AskState::Open && !is_handed_back(ask)
 }
 
-pub(crate) fn is_handed_back(ask: &Ask) -> bool {
+pub fn is_handed_back(ask: &Ask) -> bool {
     ask.requester.link == "handed_back"
 }
 
 /// The timed answer: `auto-deny in 5m12s`.
-pub(crate) fn timed(default: Option<Decision>, left: Duration) -> String {
+pub fn timed(default: Option<Decision>, left: Duration) -> String {
     let what = match default {
         Some(Decision::Deny) => "auto-deny",
         Some(Decision::Allow) => "auto-allow",
@@ -68,7 +27,7 @@ pub(crate) fn timed(default: Option<Decision>, left: Duration) -> String {
 }
 
 /// The same where there is little room: `deny 5m12s`.
-pub(crate) fn timed_short(default: Option<Decision>, left: Duration) -> String {
+pub fn timed_short(default: Option<Decision>, left: Duration) -> String {
     let what = match default {
         Some(Decision::Deny) => "deny",
         Some(Decision::Allow) => "allow",
@@ -82,19 +41,25 @@ fn when(what: &str, left: Duration) -> String {
 }
 
 /// The requester's own limit: `its requester stops waiting in 55s`.
-pub(crate) fn gives_up(left: Duration, before_deadline: bool) -> String {
+pub fn gives_up(left: Duration, before_deadline: bool) -> String {
     let late = if before_deadline { " (before the timed answer)" } else { "" };
     format!("{}{late}", when("its requester stops waiting", left))
 }
 
-/// Where else an open ask may be answered, or may have been.
-pub(crate) fn elsewhere(ask: &Ask) -> Option<String> {
+/// Where else an open ask may be answered, or may have been. `away`: since when its requester is away, as `2m ago`.
+pub fn elsewhere(ask: &Ask, away: Option<&str>) -> Option<String> {
+    if ask.state != AskState::Open {
+        return None;
+    }
     match ask.requester.link.as_str() {
         "handed_back" => {
             let at = ask.requester.at.as_deref().unwrap_or("agent");
             Some(format!("handed back: answer it in the {}'s own prompt", one(at)))
         }
-        "detached" => Some("its requester went away; it may come back for the answer".to_owned()),
+        "detached" => {
+            let away = away.map(|away| format!(" {away}")).unwrap_or_default();
+            Some(format!("its requester went away{away}; it may come back for the answer"))
+        }
         _ if ask.requester.kind.as_deref() == Some("hook") => {
             Some("may already be answered in the terminal".to_owned())
         }
@@ -102,46 +67,9 @@ pub(crate) fn elsewhere(ask: &Ask) -> Option<String> {
     }
 }
 
-/// What an option does, in our words: its label is the agent's.
-pub(crate) fn option_kind(kind: ChoiceKind) -> &'static str {
-    match kind {
-        ChoiceKind::AllowOnce => "allow once",
-        ChoiceKind::AllowAlways => "allow always",
-        ChoiceKind::RejectOnce => "deny once",
-        ChoiceKind::RejectAlways => "deny always",
-    }
-}
-
-pub(crate) fn allows(kind: ChoiceKind) -> bool {
-    matches!(kind, ChoiceKind::AllowOnce | ChoiceKind::AllowAlways)
-}
-
-/// The options that a plain yes and a plain no stand for: the first `allow_once`; the first `reject_once`, else the first
-/// `reject_always`.
-pub(crate) fn plain_options(options: &[Choice]) -> Vec<&str> {
-    let first = |kind| options.iter().find(|choice| choice.kind == kind).map(|choice| choice.id.as_str());
-    let yes = first(ChoiceKind::AllowOnce);
-    let no = first(ChoiceKind::RejectOnce).or_else(|| first(ChoiceKind::RejectAlways));
-    yes.into_iter().chain(no).collect()
-}
-
-/// Exactly what an option would grant, or that the agent does not say.
-pub(crate) fn grants(choice: &Choice) -> Option<String> {
-    match (&choice.grants, choice.kind) {
-        (Some(grants), ChoiceKind::AllowOnce | ChoiceKind::AllowAlways) => {
-            Some(format!("grants {}", one(grants)))
-        }
-        (Some(forbids), _) => Some(format!("forbids {}", one(forbids))),
-        (None, ChoiceKind::AllowAlways | ChoiceKind::RejectAlways) => {
-            Some("the agent does not say for what".to_owned())
-        }
-        (None, _) => None,
-    }
-}
-
 /// How an ask ended that this screen did not answer, as the one line that it leaves:
 /// `(answered elsewhere: allowed in Telegram)`, `(timed out: auto-denied)`, `(cancelled by the agent)`.
-pub(crate) fn ended(outcome: &Outcome) -> String {
+pub fn ended(outcome: &Outcome) -> String {
     let decided = decided(outcome.outcome);
     let text = match outcome.cause.as_str() {
         "person" => {
@@ -157,14 +85,15 @@ pub(crate) fn ended(outcome: &Outcome) -> String {
     format!("({text})")
 }
 
-/// How an ask ended that was answered here: `denied by you in the terminal: not this folder (and stop)`.
-pub(crate) fn answered_here(outcome: &Outcome) -> String {
+/// How an ask was settled, with what the person said: `denied by you in the terminal: not this folder (and stop)`.
+pub fn settled(outcome: &Outcome) -> String {
     format!("{}{}", plain(&outcome.text), said(outcome))
 }
 
 /// The person's own words and whether the turn stops too.
 fn said(outcome: &Outcome) -> String {
     let words = outcome.message.as_deref().map(str::trim).filter(|words| !words.is_empty());
+    let words = words.filter(|_| outcome.cause == "person");
     let words = words.map(|words| format!(": {}", one(words))).unwrap_or_default();
     format!("{words}{}", if outcome.stop { " (and stop)" } else { "" })
 }
@@ -177,9 +106,19 @@ fn decided(kind: OutcomeKind) -> &'static str {
     }
 }
 
+/// What became of an outcome where nothing went wrong with it.
+pub fn delivery(delivery: Delivery) -> Option<&'static str> {
+    match delivery {
+        Delivery::Pending => Some("not fetched by its requester yet"),
+        Delivery::Handed => Some("given to the agent"),
+        Delivery::Confirmed => Some("the agent acted on it"),
+        _ => None,
+    }
+}
+
 /// Deliveries that change what a person must believe.
-pub(crate) fn correction(ask: &Ask) -> Option<&'static str> {
-    match ask.delivery {
+pub fn correction(delivery: Delivery) -> Option<&'static str> {
+    match delivery {
         Delivery::Overtaken => Some("corrected: the agent had already gone on by another answer"),
         Delivery::Voided => Some("corrected: void, the agent was cancelled before it got the answer"),
         Delivery::Refused => Some("corrected: the agent did not take the answer"),
@@ -189,16 +128,25 @@ pub(crate) fn correction(ask: &Ask) -> Option<&'static str> {
 }
 
 /// A late answer that is kept; `until` is a local time.
-pub(crate) fn late(late: &LateAnswer, until: &str) -> String {
-    let decision = match late.decision {
-        Decision::Allow => "allow",
-        Decision::Deny => "deny",
-    };
+pub fn late(late: &LateAnswer, until: &str) -> String {
+    format!("a late {} will be used if the same call asks again before {until}", verb(late.decision))
+}
+
+/// The same to whoever gave it.
+pub fn late_of_yours(late: &LateAnswer, until: &str) -> String {
+    let decision = verb(late.decision);
     format!("your {decision} came late; it will be used if the same call asks again before {until}")
 }
 
+fn verb(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Deny => "deny",
+    }
+}
+
 /// Why an answer from here settled nothing.
-pub(crate) fn refusal(problem: &Problem) -> String {
+pub fn refusal(problem: &Problem) -> String {
     let ask = problem.ask.as_deref();
     match (problem.code, ask.and_then(|ask| ask.outcome.as_ref())) {
         (Code::AlreadySettled, Some(outcome)) => format!("your answer came too late {}", ended(outcome)),
@@ -218,7 +166,6 @@ pub(crate) fn refusal(problem: &Problem) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples;
 
     fn outcome(json: &str) -> Outcome {
         let mut whole: serde_json::Value = serde_json::from_str(json).unwrap();
@@ -253,12 +200,6 @@ mod tests {
     }
 
     #[test]
-    fn s4_what_was_made_safe_stays_and_what_was_not_is_marked() {
-        assert_eq!(plain("a\\u{202e}b e\u{301}⇥ 漢"), "a\\u{202e}b e\u{301}⇥ 漢");
-        assert_eq!(plain("a\u{202e}b\u{1b}\u{9b}\u{200b}"), "a\\u{202e}b\\u{1b}\\u{9b}\\u{200b}");
-    }
-
-    #[test]
     fn t11_countdowns_print_as_documented() {
         let secs = Duration::from_secs;
         assert_eq!(timed(Some(Decision::Deny), secs(312)), "auto-deny in 5m12s");
@@ -269,33 +210,42 @@ mod tests {
         assert_eq!(gives_up(secs(55), true), "its requester stops waiting in 55s (before the timed answer)");
     }
 
-    #[test]
-    fn c14_a_subagent_is_told_with_name_type_and_depth() {
-        let child = |name: Option<&str>, kind: Option<&str>, depth| {
-            let own = |text: Option<&str>| text.map(str::to_owned);
-            subagent(&Subagent { name: own(name), kind: own(kind), work_id: "a1".into(), depth })
-        };
-        assert_eq!(
-            child(Some("explore"), Some("general-purpose"), Some(2)),
-            "explore (general-purpose, depth 2)"
-        );
-        assert_eq!(child(None, Some("general-purpose"), None), "general-purpose");
-        assert_eq!(child(Some(""), None, Some(1)), "a1 (depth 1)");
-        assert_eq!(child(Some("\u{202e}x"), None, None), "\\u{202e}x");
+    fn sample() -> Ask {
+        let text = serde_json::json!({
+            "id": "0193", "handle": "k7f", "state": "open", "digest": "sha256:0", "class": "tool",
+            "attendance": "foreground", "action": {"tool": "Bash"}, "display": [],
+            "lineage": {"agent": "a", "session": "s", "root": "s"}, "options": [],
+            "asked_at": "2026-11-30T08:00:00.000Z", "deadline": null, "default": null, "gives_up_at": null,
+            "requester": {"link": "attached", "kind": "library"}, "outcome": null, "delivery": "none",
+        });
+        serde_json::from_str(&text.to_string()).unwrap()
     }
 
     #[test]
     fn an_ask_says_where_else_it_can_be_answered() {
-        let mut ask = samples::bash("k7f", "ls");
-        assert_eq!(elsewhere(&ask), None);
+        let mut ask = sample();
+        assert_eq!(elsewhere(&ask, None), None);
         ask.requester.kind = Some("hook".into());
-        assert_eq!(elsewhere(&ask).as_deref(), Some("may already be answered in the terminal"));
+        assert_eq!(elsewhere(&ask, None).as_deref(), Some("may already be answered in the terminal"));
         ask.requester.link = "handed_back".into();
         ask.requester.at = Some("terminal\u{7}".into());
         assert_eq!(
-            elsewhere(&ask).as_deref(),
+            elsewhere(&ask, None).as_deref(),
             Some("handed back: answer it in the terminal\\u{7}'s own prompt")
         );
         assert!(!is_answerable(&ask));
+        ask.requester.link = "detached".into();
+        let away = "its requester went away 2m ago; it may come back for the answer";
+        assert_eq!(elsewhere(&ask, Some("2m ago")).as_deref(), Some(away));
+        ask.state = AskState::Settled;
+        assert_eq!(elsewhere(&ask, None), None);
+    }
+    #[test]
+    fn the_words_of_a_person_follow_and_are_inert() {
+        let said =
+            r#"{"outcome":"denied","cause":"person","surface":"web","message":"a\u001b]0;b","stop":true}"#;
+        assert_eq!(settled(&outcome(said)), "withdrawn: the session ended: a\\u{1b}]0;b (and stop)");
+        let nobody = r#"{"outcome":"denied","cause":"timed","message":"x"}"#;
+        assert_eq!(settled(&outcome(nobody)), "withdrawn: the session ended");
     }
 }
