@@ -121,7 +121,11 @@ impl Live {
     }
 
     pub(crate) fn waiting(&self) -> Vec<Loosening> {
-        let view = |l: &askd_config::Loosening| Loosening { key: l.key.to_owned(), value: l.value.clone() };
+        let view = |l: &askd_config::Loosening| Loosening {
+            key: l.key.to_owned(),
+            value: l.value.clone(),
+            meaning: Some(format!("in force: {}; {}", l.tight_value, l.meaning)),
+        };
         self.now.lock().map(|known| known.waiting.iter().map(view).collect()).unwrap_or_default()
     }
 

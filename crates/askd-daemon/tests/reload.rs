@@ -126,7 +126,8 @@ fn s2_a_broken_edit_changes_nothing_and_is_told_and_a_loosening_one_waits() {
     assert_eq!(
         health.warnings(),
         [
-            "permissions.background_default = allow waits for you: askd config accept permissions.background_default"
+            "permissions.background_default = allow waits for you: askd config accept permissions.background_default \
+             (in force: deny; background actions run when nobody answers)"
         ]
     );
     // What does not wait cannot be accepted.

@@ -71,6 +71,7 @@ pub(crate) fn of(ask: &Ask, handed_back: Option<&str>) -> wire::Ask {
         requester: wire::Requester {
             link: if handed_back.is_some() { "handed_back" } else { "attached" }.to_owned(),
             since: None,
+            until: None,
             at: handed_back.map(str::to_owned),
             kind: (ask.requester.kind == RequesterKind::Hook).then(|| "hook".to_owned()),
         },

@@ -42,8 +42,9 @@ pub struct Health {
 impl Health {
     /// Everything that a person should know of the settings before the first ask. Not safe to print as it is.
     pub fn warnings(&self) -> Vec<String> {
-        let waiting = self.waiting_loosenings.iter().map(|Loosening { key, value }| {
-            format!("{key} = {value} waits for you: askd config accept {key}")
+        let waiting = self.waiting_loosenings.iter().map(|Loosening { key, value, meaning }| {
+            let meaning = meaning.as_deref().map(|meaning| format!(" ({meaning})")).unwrap_or_default();
+            format!("{key} = {value} waits for you: askd config accept {key}{meaning}")
         });
         self.notices.iter().cloned().chain(waiting).collect()
     }
@@ -53,6 +54,9 @@ impl Health {
 pub struct Loosening {
     pub key: String,
     pub value: String,
+    /// For people: what is in force meanwhile, and what it would mean. Told by the daemon, not needed to accept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<String>,
 }
 
 /// One element of `GET /v1/sessions` and `askd sessions --json`.

@@ -395,7 +395,8 @@ async fn accept(
 ) -> Result<Response, Refused> {
     person(&app, &connection).await?;
     app.live.refresh(&app.engine, &app.hub).await;
-    if !app.live.waiting().contains(&body) {
+    let same = |it: &wire::Loosening| it.key == body.key && it.value == body.value;
+    if !app.live.waiting().iter().any(same) {
         let detail = format!("{} = {} does not wait for anybody", body.key, body.value);
         return Err(Refused::malformed(detail));
     }

@@ -8,7 +8,7 @@ use crate::confirm;
 use crate::context::{Desk, who};
 use crate::failure::{Done, Failure, status};
 use crate::out::{self, Style, safe};
-use crate::view::{self, Clock};
+use crate::view::{self, Clock, outcome};
 
 /// Answers in one request.
 const MOST: usize = 500;

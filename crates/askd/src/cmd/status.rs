@@ -85,7 +85,11 @@ mod tests {
         assert_eq!(text(&health, None), "askd: 0 waiting");
         health.open = 2;
         assert_eq!(text(&health, Some(&samples::background())), "askd: 2 waiting (claude-code k7f Bash)");
-        health.waiting_loosenings.push(Loosening { key: "k".to_owned(), value: "v".to_owned() });
+        health.waiting_loosenings.push(Loosening {
+            key: "k".to_owned(),
+            value: "v".to_owned(),
+            meaning: None,
+        });
         assert!(text(&health, None).ends_with("askd config accept"));
     }
 }
