@@ -87,6 +87,7 @@ async fn raise(
     };
     let raise = convert::raise(body, &arrival).map_err(Refused::malformed)?;
     let unclaimed = raise.instance.is_none();
+    let above = raise.parent.clone();
     let (Done { reply: result, shot }, over) = app.engine.run_and_wait(Command::Raise(Box::new(raise))).await;
     drop(room);
     let status = match result {
@@ -95,7 +96,9 @@ async fn raise(
         Err(refusal) => return Err(Refused::from_refusal(&refusal, shot.as_ref())),
     };
     if unclaimed && let Some(parent) = connection.parent() {
-        app.origins.raised(&session, parent);
+        for session in [Some(session), above].into_iter().flatten() {
+            app.origins.raised(&session, parent);
+        }
     }
     let Some(shot) = shot else { return Err(Refused::unknown()) };
     let (shot, released) = hold(&app, shot, wait.span(), async { over.await.ok() }).await;

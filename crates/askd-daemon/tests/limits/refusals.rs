@@ -262,3 +262,27 @@ fn s7_a_config_that_never_ends_holds_nothing_up() {
     let notices = world.person().health().unwrap().notices;
     assert!(notices.iter().any(|text| text.contains("the old settings stay")), "{notices:?}");
 }
+
+#[test]
+fn s1_a_session_of_scripts_is_ended_by_its_own_side_and_by_who_has_a_token_of_it() {
+    let world = World::start();
+    let ended = |session: &str| json!({"agent": "script", "session": session, "observations": [{"type": "session_ended"}]});
+    let withdrawn = |id: &str| {
+        let outcome = world.until("the end", || world.show(id).outcome);
+        assert_eq!(outcome.cause, "session_ended");
+    };
+    // What the same process started is believed without a token, of the child and of the session above it.
+    let mut child = ask("k1", "ls");
+    child["session"] = json!("child");
+    child["parent"] = json!("above");
+    let raised = raise(&mut world.requester(), &child);
+    let mut beside = world.requester();
+    beside.set_token(None);
+    assert_eq!(post(&mut beside, "/v1/observations", &ended("above")).status, 204);
+    withdrawn(&raised.id);
+    // Whoever is asked nothing of yet may say anything.
+    assert_eq!(post(&mut beside, "/v1/observations", &ended("nobody's")).status, 204);
+    let raised = raise(&mut world.requester(), &ask("k2", "ls"));
+    assert_eq!(post(&mut world.requester(), "/v1/observations", &ended("s1")).status, 204);
+    withdrawn(&raised.id);
+}

@@ -266,6 +266,6 @@ fn the_hook_program_starts_the_askd_beside_it() {
     let program = Path::new(env!("CARGO_BIN_EXE_askd-hook"));
     let ran = world.run_program_with(program, &["hook", "claude-code"], event);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(0), "", ""));
-    let sessions: serde_json::Value = serde_json::from_str(&world.must(&["sessions", "--json"])).unwrap();
+    let sessions: Value = serde_json::from_str(&world.must(&["sessions", "--json"])).unwrap();
     assert_eq!(sessions[0]["session"], "s1", "{sessions}");
 }
