@@ -275,11 +275,21 @@ pub(crate) struct SetupArgs {
     /// Take out exactly what setup put in
     #[arg(long)]
     pub(crate) undo: bool,
+    /// The agent's command line, for what is printed: askd setup acp -- opencode acp
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SetupAgent {
+    /// Hooks in Claude Code's settings
     ClaudeCode,
+    /// `askd acp --` before every agent with a command in Zed's settings
+    Zed,
+    /// The same in acpx's configuration
+    Acpx,
+    /// Print what to put into any other ACP client's configuration
+    Acp,
 }
 
 #[derive(Debug, Args)]
@@ -292,6 +302,13 @@ pub(crate) struct AcpArgs {
     /// subagent sessions on at the agent and shows their asks on the parent's session (default: the setting acp.subagents)
     #[arg(long, value_enum, value_name = "auto|translate")]
     pub(crate) subagents: Option<AcpSubagents>,
+    /// Where askd is, as setup wrote it
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) dir: Option<OsString>,
+    #[arg(long, hide = true, requires = "state_home", conflicts_with = "dir")]
+    pub(crate) config_home: Option<OsString>,
+    #[arg(long, hide = true, requires = "config_home")]
+    pub(crate) state_home: Option<OsString>,
     /// The agent's command line
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "AGENT")]
     pub(crate) command: Vec<OsString>,

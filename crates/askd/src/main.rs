@@ -6,6 +6,7 @@
 
 mod claude;
 mod cli;
+mod clients;
 mod cmd;
 mod confirm;
 mod context;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use askd_agents::acp::{Dismiss, Options};
 use askd_agents::hidden::HiddenAdapter;
 use askd_agents::opencode::Opencode;
-use askd_client::daemon;
+use askd_client::{Places, daemon};
 use askd_config::{Acp, ClientDismiss, Subagents};
 
 use super::config;
@@ -18,6 +18,8 @@ use crate::failure::{Done, Failure};
 use crate::out::{self, one_line, safe};
 
 pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
+    let installed = places(&args)?.map(|places| Desk { places });
+    let desk = installed.as_ref().unwrap_or(desk);
     let settings = match config::load(desk) {
         Ok(config) => config.settings().acp.clone(),
         Err(errors) => {
@@ -54,6 +56,15 @@ pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
             _ => Failure::new(NOT_RUN, format!("{named}: {}", error.source)),
         }
     })
+}
+
+/// The places that setup wrote down; they beat the environment of the client.
+fn places(args: &AcpArgs) -> Result<Option<Places>, Failure> {
+    let flags =
+        [("--dir", &args.dir), ("--config-home", &args.config_home), ("--state-home", &args.state_home)];
+    let given = |(name, value): (&str, &Option<OsString>)| Some([name.into(), value.clone()?]);
+    let mut words: Vec<OsString> = flags.into_iter().filter_map(given).flatten().collect();
+    Ok(Places::take_from_args(&mut words)?)
 }
 
 /// For opencode, which keeps its subagents' asks to itself: started by its own name, or by a package runner

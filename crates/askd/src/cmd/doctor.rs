@@ -9,7 +9,7 @@ use askd_hook::claude::settings::{EventHook, Findings, MOST_TIMEOUT_SECS, hidden
 use askd_wire::{Health, VERSION};
 
 use crate::claude;
-use crate::cmd::config;
+use crate::cmd::{config, doctor_acp};
 use crate::context::Desk;
 use crate::failure::{Done, status};
 use crate::out::{self, Style, one_line, safe};
@@ -27,20 +27,20 @@ enum Level {
 
 /// What was found, in order.
 #[derive(Debug, Default)]
-struct Report {
+pub(super) struct Report {
     lines: Vec<(Level, String, Option<String>)>,
 }
 
 impl Report {
-    fn good(&mut self, text: impl Into<String>) {
+    pub(super) fn good(&mut self, text: impl Into<String>) {
         self.lines.push((Level::Good, text.into(), None));
     }
 
-    fn note(&mut self, text: impl Into<String>, todo: impl Into<String>) {
+    pub(super) fn note(&mut self, text: impl Into<String>, todo: impl Into<String>) {
         self.lines.push((Level::Note, text.into(), Some(todo.into())));
     }
 
-    fn problem(&mut self, text: impl Into<String>, todo: impl Into<String>) {
+    pub(super) fn problem(&mut self, text: impl Into<String>, todo: impl Into<String>) {
         self.lines.push((Level::Problem, text.into(), Some(todo.into())));
     }
 
@@ -70,6 +70,7 @@ pub(crate) fn doctor(desk: &Desk) -> Done {
     let mut report = Report::default();
     program(&mut report);
     claude_code(desk, &mut report);
+    doctor_acp::clients(&mut report);
     let health = running(desk, &mut report);
     places(&desk.places, &mut report);
     settings(desk, health.as_ref(), &mut report);

@@ -1,4 +1,4 @@
-//! `askd setup claude-code`: puts the hooks into the person's settings, shows what it would do, takes them out again.
+//! `askd setup`: for ACP clients see `setup_client`; `askd setup claude-code` puts the hooks into the person's settings, shows what it would do, takes them out again.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,17 +13,25 @@ use sha2::{Digest, Sha256};
 
 use crate::claude;
 use crate::cli::{SetupAgent, SetupArgs};
+use crate::clients::Client;
 use crate::context::Desk;
 use crate::diff::diff;
 use crate::failure::{Done, Failure, status};
 use crate::out::{self, safe};
 use crate::replace::Target;
 
+use super::setup_client;
+
 pub(crate) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
-    let SetupAgent::ClaudeCode = args.agent;
+    match args.agent {
+        SetupAgent::ClaudeCode => {}
+        SetupAgent::Zed => return setup_client::setup(desk, args, Client::Zed),
+        SetupAgent::Acpx => return setup_client::setup(desk, args, Client::Acpx),
+        SetupAgent::Acp => return setup_client::print(desk, &args.command),
+    }
     let file = claude::config_dir()?.join("settings.json");
     let target = Target::read(&file).map_err(|error| about(&file, &error))?;
-    let kept = Kept::of(desk, &target);
+    let kept = Kept::of(desk, &target, "claude-code");
     if args.undo { undo(args, &file, &target, &kept) } else { put_in(desk, args, &file, &target, &kept) }
 }
 
@@ -112,31 +120,31 @@ fn advise(installed: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn named(path: &Path) -> String {
+pub(super) fn named(path: &Path) -> String {
     safe(&path.to_string_lossy())
 }
 
-fn about(file: &Path, error: &io::Error) -> Failure {
+pub(super) fn about(file: &Path, error: &io::Error) -> Failure {
     Failure::unavailable(format!("{}: {}", named(file), out::one_line(&error.to_string())))
 }
 
 /// Where the text from before the installation is kept, for each settings file its own.
-struct Kept {
+pub(super) struct Kept {
     dir: PathBuf,
     file: PathBuf,
 }
 
 impl Kept {
-    fn of(desk: &Desk, target: &Target) -> Self {
+    pub(super) fn of(desk: &Desk, target: &Target, what: &str) -> Self {
         use std::os::unix::ffi::OsStrExt;
         let dir = desk.places.state_dir().join("setup");
         let hash = Sha256::digest(target.path().as_os_str().as_bytes());
         let name: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        let file = dir.join(format!("claude-code-{name}.json"));
+        let file = dir.join(format!("{what}-{name}.json"));
         Self { dir, file }
     }
 
-    fn read(&self) -> Result<Option<Manifest>, Failure> {
+    pub(super) fn read(&self) -> Result<Option<Manifest>, Failure> {
         match fs::read(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(about(&self.file, &error)),
@@ -145,7 +153,7 @@ impl Kept {
         }
     }
 
-    fn write(&self, manifest: &Manifest) -> Result<(), Failure> {
+    pub(super) fn write(&self, manifest: &Manifest) -> Result<(), Failure> {
         make_private_directory(&self.dir)?;
         let text = serde_json::to_vec(manifest).map_err(|error| Failure::unavailable(error.to_string()))?;
         let new = self.file.with_extension("new");
@@ -159,7 +167,7 @@ impl Kept {
         done.map_err(|error| about(&self.file, &error))
     }
 
-    fn forget(&self, dry_run: bool) -> Result<(), Failure> {
+    pub(super) fn forget(&self, dry_run: bool) -> Result<(), Failure> {
         if dry_run {
             return Ok(());
         }

@@ -12,5 +12,6 @@ mod permissions;
 mod pty;
 mod run;
 mod setup;
+mod setup_client;
 mod terminal;
 mod world;
