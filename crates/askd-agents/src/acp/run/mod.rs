@@ -10,7 +10,7 @@ mod presence;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -29,6 +29,8 @@ use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenSource};
 
 /// Longest line that is taken; a peer that sends more is no ACP peer.
 const LONGEST_LINE: u64 = 1024 * 1024 * 1024;
+/// Bytes that are read at once, and that a pipe is made to hold: long lines pass in few steps.
+const CHUNK: usize = 512 * 1024;
 /// What is still to be told to the daemon and the client when the agent has ended.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// How long an agent may live on after its input was closed and nobody reads it.
@@ -96,6 +98,9 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("no pipe to the agent"));
     };
+    for pipe in [input.as_fd(), output.as_fd(), io::stdin().as_fd(), io::stdout().as_fd()] {
+        widen(pipe);
+    }
     let agent = Pid::from_child(&child);
     let settings = Settings {
         dismiss: options.dismiss,
@@ -219,7 +224,7 @@ impl Proxy {
     }
 
     fn read_agent(&self, output: impl Read) {
-        let mut output = BufReader::with_capacity(64 * 1024, output);
+        let mut output = BufReader::with_capacity(CHUNK, output);
         loop {
             self.to_client.wait_for_room();
             match next_line(&mut output) {
@@ -237,7 +242,7 @@ impl Proxy {
     fn read_client(&self) {
         let input = private(io::stdin()).map(File::from);
         if let Ok(input) = input {
-            let mut input = BufReader::with_capacity(64 * 1024, input);
+            let mut input = BufReader::with_capacity(CHUNK, input);
             loop {
                 self.to_agent.wait_for_room();
                 match next_line(&mut input) {
@@ -336,6 +341,15 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 fn private(fd: impl AsFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
 }
+
+/// What is no pipe, or may not be wider, stays as it is.
+#[cfg(target_os = "linux")]
+fn widen(pipe: BorrowedFd<'_>) {
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, CHUNK);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn widen(_pipe: BorrowedFd<'_>) {}
 
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
