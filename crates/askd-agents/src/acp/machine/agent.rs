@@ -29,8 +29,23 @@ struct Tag<'a> {
     session_update: Cow<'a, str>,
 }
 
+/// Updates that say something about sessions, calls or commands.
+const READ_UPDATES: [&str; 8] = [
+    "tool_call",
+    "tool_call_update",
+    "subagent_update",
+    "subagent_spawned",
+    "subagent_state_update",
+    "session_message",
+    "session_message_chunk",
+    "available_commands_update",
+];
+
 impl Machine {
     pub(super) fn agent_said(&mut self, line: Vec<u8>) {
+        if self.passes_unread_from_agent(&line) {
+            return self.tell_client(line);
+        }
         match message::look(&line) {
             Message::Request { id, method, params } => {
                 if method == "session/request_permission" {
@@ -72,6 +87,29 @@ impl Machine {
             Message::Other => {}
         }
         self.tell_client(line);
+    }
+
+    /// Most of what an agent says is long and nobody's business.
+    fn passes_unread_from_agent(&self, line: &[u8]) -> bool {
+        let seen = message::glance(line);
+        match (seen.method.as_deref(), seen.update.as_deref()) {
+            (Some("session/update"), Some(kind)) => {
+                let translated =
+                    self.translates() && seen.session.is_none_or(|session| self.is_child(&session));
+                !READ_UPDATES.contains(&kind) && !translated
+            }
+            (
+                Some(
+                    "session/update"
+                    | "session/request_permission"
+                    | "elicitation/create"
+                    | "$/cancel_request",
+                ),
+                _,
+            ) => false,
+            (Some(_), _) => true,
+            (None, _) => seen.responds && seen.id.is_some_and(|id| !self.pending.contains_key(&id.key())),
+        }
     }
 
     /// The agent's answer to a request that we remember. The line goes on before what we add to it.

@@ -9,8 +9,25 @@ use super::settle::Fate;
 use super::slot::{Askd, ClientAnswer, Dialog, Form, State};
 use super::{Machine, Pending};
 
+/// Methods of the client that are looked at.
+const READ_METHODS: [&str; 10] = [
+    "initialize",
+    "session/new",
+    "session/fork",
+    "session/load",
+    "session/resume",
+    "session/prompt",
+    "session/close",
+    "session/delete",
+    "session/cancel",
+    "$/cancel_request",
+];
+
 impl Machine {
     pub(super) fn client_said(&mut self, line: Vec<u8>) {
+        if self.passes_unread_from_client(&line) {
+            return self.tell_agent(line);
+        }
         match message::look(&line) {
             Message::Request { id, method, params } => match &*method {
                 "initialize" => {
@@ -90,6 +107,21 @@ impl Machine {
             Message::Other => {}
         }
         self.tell_agent(line);
+    }
+
+    /// What is neither about a session's life nor an answer to an ask.
+    fn passes_unread_from_client(&self, line: &[u8]) -> bool {
+        let seen = message::glance(line);
+        match seen.method {
+            Some(method) => !READ_METHODS.contains(&method.as_str()),
+            None if seen.responds => seen.id.is_some_and(|id| {
+                let key = id.key();
+                !self.by_own_id.contains_key(&key)
+                    && !self.by_agent_id.contains_key(&key)
+                    && !is_ours(&id, &self.settings.mark)
+            }),
+            None => false,
+        }
     }
 
     fn client_told(&mut self, params: &str) {
