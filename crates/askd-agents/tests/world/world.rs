@@ -441,7 +441,9 @@ impl World {
         let up = self.daemon.up;
         let thread = self.threads.get_mut(&no).unwrap();
         if let Some(order) = thread.orders.front().copied() {
-            if !up && !(matches!(order, Order::Withdraw(_)) && thread.id.is_none()) {
+            // What nobody there has heard of needs nobody there.
+            let needs_nobody = matches!(order, Order::Withdraw(_)) && thread.id.is_none();
+            if !up && !needs_nobody {
                 return;
             }
             thread.orders.pop_front();
