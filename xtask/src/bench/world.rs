@@ -55,6 +55,10 @@ impl World {
         Ok(Self { dir, askd, hook, musl: musl.is_file().then_some(musl), quick })
     }
 
+    pub(crate) fn askd(&self) -> &Path {
+        &self.askd
+    }
+
     pub(crate) fn hook(&self) -> &Path {
         &self.hook
     }
