@@ -164,3 +164,160 @@ fn a11_what_the_agent_decides_by_itself_is_no_ask() {
     assert!(stage.raised.is_empty());
     assert_eq!(stage.to_client.len(), 4);
 }
+
+/// JSON with the names that the machine knows in places where it does not expect them.
+fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    let text = prop_oneof![
+        Just("s"),
+        Just("k"),
+        Just("c"),
+        Just("tool_call_update"),
+        Just("subagent_update"),
+        Just("running"),
+        Just("idle"),
+        Just("completed"),
+        Just("allow_once"),
+        Just("reject_once"),
+        Just("text"),
+        Just("/permissions"),
+        Just("mcp_tool_call"),
+        Just("selected"),
+        Just("cancelled"),
+        Just("accept"),
+        Just(""),
+        Just("\u{0}\u{202e}é"),
+    ];
+    let leaf = prop_oneof![
+        text.prop_map(|text| json!(text)),
+        Just(json!(null)),
+        Just(json!(0)),
+        Just(json!(-1.5)),
+        Just(json!(true)),
+        Just(json!({})),
+        Just(json!([])),
+    ];
+    let name = prop_oneof![
+        Just("sessionId"),
+        Just("subagentSessionId"),
+        Just("toolCall"),
+        Just("toolCallId"),
+        Just("options"),
+        Just("optionId"),
+        Just("kind"),
+        Just("name"),
+        Just("update"),
+        Just("sessionUpdate"),
+        Just("state"),
+        Just("stopReason"),
+        Just("requestId"),
+        Just("prompt"),
+        Just("type"),
+        Just("text"),
+        Just("_meta"),
+        Just("fx"),
+        Just("subagent"),
+        Just("claudeCode"),
+        Just("parentToolUseId"),
+        Just("availableCommands"),
+        Just("codex_approval_kind"),
+        Just("outcome"),
+        Just("action"),
+        Just("status"),
+        Just("rawInput"),
+        Just("clientCapabilities"),
+        Just("agentInfo"),
+        Just("cwd"),
+    ];
+    leaf.prop_recursive(5, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+            prop::collection::vec((name.clone(), inner), 0..6).prop_map(|members| {
+                serde_json::Value::Object(members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())
+            }),
+        ]
+    })
+}
+
+fn any_message() -> impl Strategy<Value = (bool, String)> {
+    let method = prop_oneof![
+        Just("initialize"),
+        Just("session/new"),
+        Just("session/load"),
+        Just("session/fork"),
+        Just("session/prompt"),
+        Just("session/cancel"),
+        Just("session/close"),
+        Just("session/update"),
+        Just("session/request_permission"),
+        Just("elicitation/create"),
+        Just("$/cancel_request"),
+    ];
+    let id = prop_oneof![
+        (0u8..6).prop_map(|n| json!(n)),
+        Just(json!("0")),
+        Just(json!("askd-m-3")),
+        Just(json!(null))
+    ];
+    (any::<bool>(), prop::option::of(method), prop::option::of(id), any_json(), any_json()).prop_map(
+        |(from_agent, method, id, params, sure)| {
+            let mut message = serde_json::Map::new();
+            if let Some(id) = id {
+                message.insert("id".to_owned(), id);
+            }
+            match method {
+                Some(method) => {
+                    // Half of the time it is about a session that is there.
+                    let mut params = params;
+                    if let (Some(params), true) = (params.as_object_mut(), sure.is_string()) {
+                        params.insert("sessionId".to_owned(), json!("s"));
+                    }
+                    message.insert("method".to_owned(), json!(method));
+                    message.insert("params".to_owned(), params);
+                }
+                None => {
+                    message.insert("result".to_owned(), params);
+                }
+            }
+            (from_agent, serde_json::Value::Object(message).to_string() + "\n")
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Whatever the two say, nothing breaks, what passes does so once, and no answer is made up.
+    #[test]
+    fn a13_no_message_breaks_the_proxy(
+        messages in prop::collection::vec(any_message(), 1..30),
+        translate in any::<bool>(),
+    ) {
+        let mut stage = Stage::with("codex-acp", &json!({}), translate);
+        let mut machine = std::mem::replace(&mut stage.machine, Stage::bare(false).machine);
+        for (from_agent, line) in &messages {
+            if *from_agent {
+                machine.agent_line(line.clone().into_bytes(), stage.now);
+            } else {
+                machine.client_line(line.clone().into_bytes(), stage.now);
+            }
+            let (mut to_agent, mut to_client) = (0, 0);
+            for action in machine.take() {
+                match action {
+                    askd_agents::acp::Action::ToAgent(sent) => {
+                        to_agent += usize::from(sent == line.as_bytes());
+                        let text = String::from_utf8(sent).unwrap();
+                        let allows = text.contains("allow_once") && text.contains("\"selected\"");
+                        prop_assert!(!allows || text == *line, "made up: {text}");
+                    }
+                    askd_agents::acp::Action::ToClient(sent) => to_client += usize::from(sent == line.as_bytes()),
+                    _ => {}
+                }
+            }
+            let (there, back) = if *from_agent { (to_client, to_agent) } else { (to_agent, to_client) };
+            prop_assert!(there <= 1 && back == 0);
+        }
+        machine.client_closed(stage.now);
+        machine.agent_closed(stage.now);
+        machine.tick(stage.now + std::time::Duration::from_secs(3600));
+    }
+}

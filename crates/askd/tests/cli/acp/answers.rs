@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::stage::Stage;
-use crate::world::Running;
+use crate::world::{Running, World};
 
 #[test]
 fn a8_the_command_line_is_first_and_the_clients_late_answer_is_dropped() {
@@ -126,6 +126,20 @@ fn a_dismissed_dialog_is_a_cancel_when_nobody_else_is_there() {
     stage.client(&json!({"jsonrpc":"2.0","id":10,"result":{"outcome":{"outcome":"cancelled"}}}));
     assert_eq!(stage.answer(&json!(10)), json!({"outcome":"cancelled"}));
     assert_eq!(stage.settled("touch a")["outcome"]["outcome"], "withdrawn");
+}
+
+#[test]
+fn a_dismissed_dialog_is_a_cancel_where_the_settings_say_so() {
+    let world = World::new();
+    std::fs::create_dir(world.askd_dir()).unwrap();
+    std::fs::write(world.askd_dir().join("config.toml"), "[acp]\nclient_dismiss = \"cancel\"\n").unwrap();
+    let mut stage = Stage::in_world(world, &[]);
+    stage.open_session();
+    let mut surface = stage.world.spawn(&["--plain"]);
+    let handle = stage.ask(&json!(10), "s", "c", "touch a");
+    surface.line(&handle);
+    stage.client(&json!({"jsonrpc":"2.0","id":10,"result":{"outcome":{"outcome":"cancelled"}}}));
+    assert_eq!(stage.answer(&json!(10)), json!({"outcome":"cancelled"}));
 }
 
 #[test]

@@ -73,3 +73,15 @@ fn a_program_that_is_not_there_is_said() {
     assert!(ran.err.contains("there is no such program"), "{ran:?}");
     assert_eq!(ran.out, "", "standard output is the protocol's");
 }
+
+#[test]
+fn a2_translate_turns_subagent_sessions_on_at_the_agent() {
+    for (flags, on) in [(&["--subagents", "translate"][..], true), (&[], false)] {
+        let mut stage = Stage::in_world(World::new(), flags);
+        let sent = json!({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}});
+        stage.client(&sent);
+        let got = stage.at_agent.json("initialize", |m| m["method"] == "initialize");
+        assert_eq!(got["params"]["clientCapabilities"].get("subagents").is_some(), on);
+        assert!(on || got == sent);
+    }
+}
