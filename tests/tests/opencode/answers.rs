@@ -1,5 +1,8 @@
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
 use anyhow::{Context, Result};
-use askd_tests::{Model, Program, Scripts, Step, Terminal, World, alive};
+use askd_tests::{Model, Program, Scripts, Step, Terminal, World, alive, until};
 use serde_json::json;
 
 use super::server::Server;
@@ -180,5 +183,35 @@ fn a11_what_opencodes_own_rules_decide_is_never_an_ask() -> Result<()> {
     model.wait_for("main", 2)?;
     assert!(world.made("ruled") && !world.made("barred"));
     assert!(world.asks()?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a1_opencode_run_waits_for_a_person_where_it_would_reject_by_itself() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let scripts =
+        Scripts::of("main", [bash("touch yes"), child("the child", "kid"), Step::say("all is done")])
+            .with("kid", [bash("touch no"), Step::say("the child is done")]);
+    let model = Model::start(scripts)?;
+    let mut command = Command::new(world.askd());
+    command.args(["run", "--"]).args(Program::Opencode.command()?).args(["run", "play=main"]);
+    command.env_clear().envs(env(&world, &model, &bash_asks())).current_dir(world.project());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = command.process_group(0).spawn()?;
+
+    let yes = world.ask("touch yes")?;
+    assert_eq!(world.allow(&yes.id)?, 0);
+    world.wait_made("yes")?;
+    let no = world.ask("touch no")?;
+    assert_eq!(no.lineage.subagent.as_ref().and_then(|child| child.name.as_deref()), Some("the child"));
+    assert_eq!(world.deny(&no.id, "not that")?, 0);
+    model.wait_for("kid", 1)?;
+    until("the end of opencode run", || Ok(run.try_wait()?))?;
+    let output = run.wait_with_output()?;
+    let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("all is done"), "{said}\n{told}");
+    assert!(told.contains(&format!("askd allow {}", yes.handle)), "{told}");
+    assert!(!told.contains("auto-rejecting") && !world.made("no"), "{told}");
     Ok(())
 }

@@ -200,6 +200,12 @@ impl Desk {
                     let _ = self.tell(item, "/v1/asks/withdraw", &cause);
                     return;
                 }
+                // Nobody else could answer: it waits for a daemon to come back.
+                Err(Unavailable::Stopped | Unavailable::Released) if self.around.own_prompt.is_none() => {
+                    if item.pause(PAUSE) {
+                        return;
+                    }
+                }
                 Err(
                     Unavailable::Stopped
                     | Unavailable::Released

@@ -11,12 +11,15 @@
 mod api;
 mod book;
 pub mod carry;
+mod gateway;
 mod shape;
 mod watch;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use askd_client::{Loopback, random_hex};
 
@@ -80,6 +83,26 @@ impl Opencode {
     /// The port of its server on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The server answers; false when it does not within `patience`.
+    pub fn is_up(&self, patience: Duration) -> bool {
+        let server = self.server();
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            if server.asks(None).is_ok() {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        false
+    }
+
+    /// Opens a way to the server for a client that is not to hear of asks, as `opencode run` would reject them; gives
+    /// its address and the variable with the password.
+    pub fn quiet(&self) -> io::Result<(String, (&'static str, String))> {
+        let port = gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))?;
+        Ok((format!("http://127.0.0.1:{port}"), (PASSWORD, self.password.clone())))
     }
 
     fn server(&self) -> Server {

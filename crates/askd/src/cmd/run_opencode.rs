@@ -9,9 +9,10 @@ use std::io::{self, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use askd_agents::hidden::HiddenAdapter;
 use askd_agents::opencode::Opencode;
@@ -88,6 +89,11 @@ const WITH_VALUE: [&str; 16] = [
     "--username",
 ];
 
+/// How long the server behind `opencode run` may take to come up.
+const UP: Duration = Duration::from_secs(60);
+/// How long it may take to end.
+const DOWN: Duration = Duration::from_secs(5);
+
 /// Runs opencode; `exe`: this program's own file, `owner`: the mark of what it starts.
 pub(crate) fn run(desk: &Desk, exe: &Path, owner: &str, program: &OsString, args: &[OsString]) -> Done {
     let texts: Vec<&str> = args.iter().map(|arg| arg.to_str().unwrap_or_default()).collect();
@@ -105,51 +111,151 @@ pub(crate) fn run(desk: &Desk, exe: &Path, owner: &str, program: &OsString, args
         }
         _ => {}
     }
-    let mut command = Command::new(program);
-    command.env("ASKD_OWNER", owner);
-    if matches!(mode, Mode::Other) {
-        return wait(&mut command.args(args).spawn().map_err(|error| not_started(program, &error))?, None);
+    let run = Run { desk, exe, owner, program };
+    if mode == Mode::Other {
+        return plain(&run, args);
     }
     if texts.contains(&"--auto") {
         out::tell("askd: --auto: opencode allows by itself what it would ask, so askd hears of nothing");
     }
-    let mut adapter = Opencode::new(texts.iter().copied())
-        .map_err(|error| Failure::unavailable(format!("opencode: {error}")))?;
+    // Without a daemon opencode asks by itself, or rejects by itself; it runs all the same.
+    let started = desk.start(Door::Ask);
+    if let Err(why) = &started {
+        out::tell(&format!("askd: {}; opencode asks by itself", out::one_line(&why.to_string())));
+    }
+    match mode {
+        Mode::Once if started.is_err() || texts.contains(&"--auto") => plain(&run, args),
+        Mode::Once => once(&run, args, &texts),
+        _ => watched(&run, mode, args, &texts),
+    }
+}
+
+/// One start of opencode.
+struct Run<'a> {
+    desk: &'a Desk,
+    exe: &'a Path,
+    owner: &'a str,
+    program: &'a OsString,
+}
+
+impl Run<'_> {
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program);
+        command.env("ASKD_OWNER", self.owner);
+        command
+    }
+
+    fn spawn(&self, command: &mut Command) -> Result<Child, Failure> {
+        command.spawn().map_err(|error| not_started(self.program, &error))
+    }
+
+    fn carrier(&self, adapter: &mut Opencode, own_prompt: Option<&'static str>) -> Option<Carrier> {
+        let around = Around {
+            places: self.desk.places.clone(),
+            exe: Some(self.exe.to_owned()),
+            // Nobody below this process may answer: the agent and whatever it starts.
+            instance: Instance { pid: std::process::id(), start: 0 },
+            own_prompt,
+        };
+        match adapter.watch().and_then(|hidden| Carrier::start(hidden, around)) {
+            Ok(carrier) => Some(carrier),
+            Err(error) => {
+                out::tell(&format!("askd: {error}; opencode asks by itself"));
+                None
+            }
+        }
+    }
+}
+
+fn adapter(args: &[&str]) -> Result<Opencode, Failure> {
+    Opencode::new(args.iter().copied()).map_err(|error| Failure::unavailable(format!("opencode: {error}")))
+}
+
+/// As it is, without anything of askd but the mark.
+fn plain(run: &Run<'_>, args: &[OsString]) -> Done {
+    let signals = Signals::catch()?;
+    let mut child = run.spawn(run.command().args(args))?;
+    signals.hand_on_to(&child)?;
+    wait(&mut child, None)
+}
+
+/// The terminal UI, or a server.
+fn watched(run: &Run<'_>, mode: Mode, args: &[OsString], texts: &[&str]) -> Done {
+    let mut adapter = adapter(texts)?;
+    let mut command = run.command();
     let end = texts.iter().position(|arg| *arg == "--").unwrap_or(args.len());
     command.args(&args[..end]);
     adapter.prepare(&mut command);
     command.args(&args[end..]);
-    // Without a daemon opencode asks by itself; it runs all the same.
-    if let Err(why) = desk.start(Door::Ask) {
-        out::tell(&format!("askd: {}; opencode asks by itself", out::one_line(&why.to_string())));
-    }
-    let headless = mode != Mode::Terminal || !io::stdin().is_terminal() || !io::stdout().is_terminal();
-    if headless {
-        start_watch(exe);
+    let terminal = mode == Mode::Terminal && io::stdin().is_terminal() && io::stdout().is_terminal();
+    if !terminal {
+        start_watch(run.exe);
     }
     let signals = Signals::catch()?;
-    let mut child = command.spawn().map_err(|error| not_started(program, &error))?;
-    let hidden = adapter.watch();
-    let around = Around {
-        places: desk.places.clone(),
-        exe: Some(exe.to_owned()),
-        // Nobody below this process may answer: the agent and whatever it starts.
-        instance: Instance { pid: std::process::id(), start: 0 },
-        own_prompt: match mode {
-            Mode::Terminal => Some("terminal"),
-            Mode::Server => Some("opencode"),
-            _ => None,
-        },
-    };
-    let carrier = match hidden.and_then(|hidden| Carrier::start(hidden, around)) {
-        Ok(carrier) => Some(carrier),
-        Err(error) => {
-            out::tell(&format!("askd: {error}; opencode asks by itself"));
-            None
-        }
-    };
+    let mut child = run.spawn(&mut command)?;
+    let own_prompt = if mode == Mode::Terminal { "terminal" } else { "opencode" };
+    let carrier = run.carrier(&mut adapter, Some(own_prompt));
     signals.hand_on_to(&child)?;
     wait(&mut child, carrier)
+}
+
+/// `opencode run`: by itself it rejects whatever is asked. So it attaches to a server of its own, and does not hear of
+/// asks.
+fn once(run: &Run<'_>, args: &[OsString], texts: &[&str]) -> Done {
+    if texts.iter().any(|arg| *arg == "--attach" || arg.starts_with("--attach=")) {
+        return Err(Failure::wrong_use(
+            "the asks come from the server that this attaches to: start that one with `askd run -- opencode serve`",
+        ));
+    }
+    let mut adapter = adapter(&[])?;
+    let mut command = run.command();
+    adapter.prepare(command.arg("serve"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    start_watch(run.exe);
+    let signals = Signals::catch()?;
+    let mut server = Server(run.spawn(&mut command)?);
+    let (address, (name, password)) =
+        adapter.quiet().map_err(|error| Failure::unavailable(format!("opencode: {error}")))?;
+    let Some(carrier) = run.carrier(&mut adapter, None).filter(|_| adapter.is_up(UP)) else {
+        out::tell("askd: opencode's server does not come up; opencode rejects by itself what it would ask");
+        drop(server);
+        return plain(run, args);
+    };
+    let at = texts.iter().position(|arg| *arg == "run").map_or(0, |at| at + 1);
+    let mut command = run.command();
+    command.args(&args[..at]).arg("--attach").arg(address).args(&args[at..]).env(name, password);
+    let mut child = run.spawn(&mut command)?;
+    signals.hand_on_to(&child)?;
+    let ended =
+        child.wait().map_err(|error| Failure::unavailable(format!("waiting for opencode: {error}")))?;
+    server.end();
+    carrier.finish(AgentEnd::Exited);
+    Ok(status_of(ended))
+}
+
+/// The server behind `opencode run`; it does not outlive it.
+struct Server(Child);
+
+impl Server {
+    fn end(&mut self) {
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let until = Instant::now() + DOWN;
+        while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            self.end();
+        }
+    }
 }
 
 /// Waits for the agent's end and ends the same way.
