@@ -84,6 +84,11 @@ impl Answers {
         self.get("/healthz")
     }
 
+    /// The same, with only those surfaces counted that show the asks of one root, `<agent>/<session>`.
+    pub fn health_of(&mut self, root: &str) -> Result<Health, CallError> {
+        self.get(&format!("/healthz?root={}", escape(root)))
+    }
+
     /// What happens without a person, for asks made now. `session`: `<agent>/<id>`; none: every session.
     pub fn permissions(&mut self, session: Option<&str>) -> Result<PermissionsView, CallError> {
         match session {

@@ -287,6 +287,28 @@ fn s1_an_agent_plays_no_surface_and_names_no_foreign_process() {
 }
 
 #[test]
+fn who_can_see_a_root_is_counted_by_its_name() {
+    let world = World::start();
+    let mut streams = Vec::new();
+    for scope in [json!("all"), json!({"roots": ["a/one", "a/two/x"]})] {
+        let surface = json!({"name": "tty", "kind": "direct", "scope": scope});
+        let reply = post(&mut world.person_connection(), "/v1/surfaces", &surface);
+        let id: askd_wire::Registered = serde_json::from_slice(&reply.body).unwrap();
+        streams.push(world.person().events(Some(&id.surface), None).unwrap());
+    }
+    let seen = |root: &str, count: u32| {
+        world.until(root, || (world.person().health_of(root).unwrap().surfaces == count).then_some(()))
+    };
+    seen("a/one", 2);
+    seen("a/two/x", 2);
+    seen("a/other", 1);
+    seen("b/one", 1);
+    streams.remove(0);
+    seen("a/one", 1);
+    seen("a/other", 0);
+}
+
+#[test]
 fn a_surface_is_attached_while_a_stream_of_it_is_open_and_no_longer() {
     let world = World::start();
     let surface = json!({"name": "tty", "kind": "direct"});

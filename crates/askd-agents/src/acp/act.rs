@@ -81,9 +81,11 @@ pub enum Action {
         root: String,
         reason: String,
     },
-    /// Whether surfaces other than this client are attached: [`News::Others`].
+    /// Whether surfaces that show this root's asks are attached besides this client: [`News::Others`].
     CountOthers {
         ask: AskNo,
+        agent: String,
+        root: String,
     },
     Observe(Box<ObservationBatch>),
     /// The client is a surface of this root session from now on, or no longer.

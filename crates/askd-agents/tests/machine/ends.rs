@@ -58,6 +58,28 @@ fn a9_a_client_that_cannot_show_it_leaves_the_race() {
 }
 
 #[test]
+fn a9_a_daemon_that_is_away_for_a_moment_ends_no_ask_that_the_client_left() {
+    for comes_back in [true, false] {
+        let mut stage = Stage::new("agent", &json!({}));
+        let ask = stage.ask(&json!(4), "s", "c");
+        stage.client(&json!({"id":4,"error":{"code":-32602,"message":"unknown session"}}));
+        stage.news(News::Unavailable { ask, why: "restarting".to_owned() });
+        stage.pass(Duration::from_secs(5));
+        assert!(stage.answers(&json!(4)).is_empty());
+        if comes_back {
+            stage.news(News::Raised { ask, timed: None });
+            stage.pass(Duration::from_secs(60));
+            stage.elsewhere(ask, "ok", Verdict::Allow);
+            assert_eq!(stage.answers(&json!(4))[0]["result"]["outcome"]["optionId"], "ok");
+        } else {
+            stage.news(News::Unavailable { ask, why: "stopped".to_owned() });
+            stage.pass(Duration::from_secs(11));
+            assert!(stage.to_agent.last().is_some_and(|line| line.contains("-32602")), "its own words go on");
+        }
+    }
+}
+
+#[test]
 fn a9_an_option_that_was_not_offered_is_no_answer() {
     let mut stage = Stage::new("agent", &json!({}));
     stage.ask(&json!(4), "s", "c");
@@ -108,6 +130,8 @@ fn without_askd_it_is_a_pipe_and_what_was_answered_is_recorded() {
             if late {
                 stage.client_raw(line.as_bytes());
                 stage.news(gone);
+                // Where the client left, a daemon that is away for a moment may still bring an answer.
+                stage.pass(Duration::from_secs(16));
             } else {
                 stage.news(gone);
                 stage.client_raw(line.as_bytes());

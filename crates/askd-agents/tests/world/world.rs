@@ -226,7 +226,7 @@ impl World {
                 };
                 self.desk.push_back(Job::Answer { ask, decision, option });
             }
-            Action::CountOthers { ask } => self.desk.push_back(Job::CountOthers { ask }),
+            Action::CountOthers { ask, .. } => self.desk.push_back(Job::CountOthers { ask }),
             Action::Withdraw { ask, cause } => self.order(ask, Order::Withdraw(cause)),
             Action::Record { ask, allowed } => self.order(ask, Order::Record(allowed)),
             Action::Handed { ask } => self.order(ask, Order::Handed),

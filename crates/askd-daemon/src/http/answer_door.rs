@@ -425,8 +425,24 @@ async fn restart(
     Ok(nothing())
 }
 
-async fn health(State(app): State<App>) -> Result<Response, Refused> {
+#[derive(Debug, Deserialize)]
+struct Of {
+    /// `<agent>/<session>` of a root: only surfaces that show its asks are counted.
+    root: Option<String>,
+}
+
+async fn health(State(app): State<App>, Query(of): Query<Of>) -> Result<Response, Refused> {
     let (mut health, overrides) = state(&app).await?;
+    if let Some((agent, session)) = of.root.as_deref().and_then(|root| root.split_once('/')) {
+        let root = SessionKey { agent: agent.to_owned(), session: session.to_owned() };
+        let covering = app.registered.lock().map_or(0, |registered| {
+            let shows = |(id, info): &(&String, &SurfaceInfo)| {
+                info.scope.covers(&root) && app.attached.is_attached(id)
+            };
+            registered.iter().filter(shows).count()
+        });
+        health.surfaces = u32::try_from(covering).unwrap_or(u32::MAX);
+    }
     health.notices.extend(overrides.iter().map(|(session, set)| permissions::notice(session.as_ref(), set)));
     Ok(reply(StatusCode::OK, &health))
 }

@@ -2,7 +2,7 @@
 
 use askd_wire::Observation;
 
-use super::super::act::{Action, Dismiss};
+use super::super::act::Dismiss;
 use super::super::message::{self, Id, Message};
 use super::super::raw::Object;
 use super::settle::Fate;
@@ -227,7 +227,7 @@ impl Machine {
                 slot.left = Some(line);
                 match (dismiss, slot.askd) {
                     (Dismiss::Cancel, _) | (_, Askd::Off) => self.settle_as_left(no),
-                    (Dismiss::Ignore, Askd::Raised) => self.out.push(Action::CountOthers { ask: no }),
+                    (Dismiss::Ignore, Askd::Raised) => self.count_others(no),
                     // Asked when it is known.
                     (Dismiss::Ignore, Askd::Raising) => {}
                 }

@@ -87,6 +87,7 @@ impl Machine {
             state: State::Open,
             left: None,
             failed: false,
+            lost_since: None,
             tell_shown: !self.client.gone,
             show: None,
         };

@@ -176,6 +176,7 @@ impl Machine {
             state: State::Open,
             left: None,
             failed: false,
+            lost_since: None,
             tell_shown: known_to_client,
             show: Some(Box::new(shown)),
         };

@@ -24,6 +24,8 @@ use crate::hidden::HiddenOption;
 
 /// How long an answer of the client waits for the journal.
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(2);
+/// How long an ask that the client left waits for a daemon that is away.
+const RETURN_PATIENCE: Duration = Duration::from_secs(15);
 /// How long the dialog of a background child waits for its deadline to be known.
 const TIMED_PATIENCE: Duration = Duration::from_millis(300);
 
@@ -200,6 +202,14 @@ impl Machine {
             .filter(|(_, slot)| slot.deciding_since().is_some_and(|since| now >= since + JOURNAL_PATIENCE))
             .map(|(no, _)| no)
             .collect();
+        let lost: Vec<AskNo> = self
+            .open_slots()
+            .filter(|(_, slot)| slot.lost_since.is_some_and(|since| now >= since + RETURN_PATIENCE))
+            .map(|(no, _)| no)
+            .collect();
+        for no in lost {
+            self.settle_as_left(no);
+        }
         for no in late {
             self.log(format!("{}: askd did not write the answer down in time; it goes on", self.named(no)));
             self.settle_by_client(no, settle::Proof::Waiting);
@@ -212,7 +222,9 @@ impl Machine {
         let held = self.held.as_ref().map(|held| held.since + TIMED_PATIENCE);
         let deciding = self.open_slots().filter_map(|(_, slot)| slot.deciding_since()).min();
         let deciding = deciding.map(|since| since + JOURNAL_PATIENCE);
-        [held, deciding, self.closing].into_iter().flatten().min()
+        let lost = self.open_slots().filter_map(|(_, slot)| slot.lost_since).min();
+        let lost = lost.map(|since| since + RETURN_PATIENCE);
+        [held, deciding, lost, self.closing].into_iter().flatten().min()
     }
 
     /// With the client gone: the agent's input is closed when nothing can be answered any more and nothing is worked

@@ -212,6 +212,7 @@ impl Machine {
     fn raised(&mut self, no: AskNo, timed: Option<&str>) {
         let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
         slot.askd = Askd::Raised;
+        slot.lost_since = None;
         if self.held.as_ref().is_some_and(|held| held.ask == no) {
             self.release_held_with(timed);
         }
@@ -224,8 +225,14 @@ impl Machine {
         } else if slot.failed {
             self.unable(no);
         } else if slot.left.is_some() {
-            self.out.push(Action::CountOthers { ask: no });
+            self.count_others(no);
         }
+    }
+
+    pub(super) fn count_others(&mut self, no: AskNo) {
+        let Some(slot) = self.asks.get(&no) else { return };
+        let (agent, root) = (self.agent.clone(), slot.root.clone());
+        self.out.push(Action::CountOthers { ask: no, agent, root });
     }
 
     /// The client leaves the race.
@@ -270,7 +277,13 @@ impl Machine {
             // Nobody else can be asked here; the client can.
             || (outcome.cause == "unreachable" && (client_is_asked(slot) || deciding.is_some()));
         if no_opinion {
-            return self.without_askd(no);
+            self.without_askd(no);
+            // It was taken down, and the client has no dialog of it either: nobody is left who could answer.
+            let is_shown = self.asks.get(&no).is_none_or(|slot| slot.dialog != Dialog::Closed);
+            if !is_shown && !self.client.gone {
+                self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: true });
+            }
+            return;
         }
         if deciding.is_some() && deciding == outcome.option {
             return self.settle_by_client(no, Proof::Journal);
@@ -315,9 +328,21 @@ impl Machine {
 
     fn unavailable(&mut self, no: AskNo, why: &str) {
         let Some(slot) = self.asks.get(&no).filter(|slot| !slot.is_done()) else { return };
-        if slot.askd != Askd::Off {
-            let text = format!("{}: {why}; the client decides alone", self.named(no));
+        let (was, left) = (slot.askd, slot.left.is_some());
+        let waits = left && (was == Askd::Raised || slot.lost_since.is_some());
+        if was != Askd::Off {
+            let then = if waits { "it waits a moment" } else { "the client decides alone" };
+            let text = format!("{}: {why}; {then}", self.named(no));
             self.log(text);
+        }
+        if waits {
+            // The client has nothing more to say, and askd may come back: that is no answer.
+            let now = self.now;
+            if let Some(slot) = self.asks.get_mut(&no) {
+                slot.askd = Askd::Off;
+                slot.lost_since.get_or_insert(now);
+            }
+            return;
         }
         self.without_askd(no);
         self.release_held_of(no);
@@ -334,9 +359,6 @@ impl Machine {
             return self.settle_as_left(no);
         }
         self.show_waiting(no, None);
-        if self.asks.get(&no).is_some_and(|slot| slot.dialog == Dialog::Closed) && !self.client.gone {
-            self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: true });
-        }
     }
 
     /// A tool call is over.

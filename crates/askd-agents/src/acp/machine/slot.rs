@@ -105,6 +105,8 @@ pub(super) struct Slot {
     pub(super) state: State,
     /// The client's own line by which it left without an answer.
     pub(super) left: Option<Vec<u8>>,
+    /// The client left, and askd is away since then.
+    pub(super) lost_since: Option<Duration>,
     /// It could not show the ask; else it dismissed it.
     pub(super) failed: bool,
     /// The dialog was shown and is not told to askd yet.

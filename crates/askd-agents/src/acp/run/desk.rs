@@ -23,7 +23,7 @@ pub(super) type Surfaces = Arc<Mutex<BTreeMap<String, String>>>;
 pub(super) enum Job {
     Answer { ask: AskNo, known: Known, decision: Decision, option: String, client: String },
     Report { known: Known, root: String, failed: Option<String> },
-    CountOthers { ask: AskNo },
+    CountOthers { ask: AskNo, agent: String, root: String },
     Slash { ticket: u64, text: String, agent: String, session: String },
 }
 
@@ -43,8 +43,8 @@ impl Desk {
                     (self.sink)(News::Answered { ask, how });
                 }
                 Job::Report { known, root, failed } => self.report(&known, &root, failed),
-                Job::CountOthers { ask } => {
-                    let attached = self.others();
+                Job::CountOthers { ask, agent, root } => {
+                    let attached = self.others(&agent, &root);
                     (self.sink)(News::Others { ask, attached });
                 }
                 Job::Slash { ticket, text, agent, session } => {
@@ -86,11 +86,13 @@ impl Desk {
         let _ = answers.report(&surface, &report);
     }
 
-    /// Whether surfaces are attached that are not this client.
-    fn others(&self) -> bool {
-        let ours = self.surfaces.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let health = Answers::connect(&self.places).ok().and_then(|mut answers| answers.health().ok());
-        health.is_some_and(|health| usize::try_from(health.surfaces).unwrap_or(usize::MAX) > ours)
+    /// Whether surfaces that show this root's asks are attached, besides this client.
+    fn others(&self, agent: &str, root: &str) -> bool {
+        let ours = self.surfaces.lock().unwrap_or_else(PoisonError::into_inner).contains_key(root);
+        let named = format!("{agent}/{root}");
+        let health =
+            Answers::connect(&self.places).ok().and_then(|mut answers| answers.health_of(&named).ok());
+        health.is_some_and(|health| health.surfaces > u32::from(ours))
     }
 
     fn slash(&self, text: &str, agent: &str, session: &str) -> String {

@@ -173,8 +173,8 @@ impl Link {
             }
             Action::Shown { ask, root } => self.report(ask, root, None),
             Action::Unable { ask, root, reason } => self.report(ask, root, Some(reason)),
-            Action::CountOthers { ask } => {
-                let _ = self.desk.send(Job::CountOthers { ask });
+            Action::CountOthers { ask, agent, root } => {
+                let _ = self.desk.send(Job::CountOthers { ask, agent, root });
             }
             Action::Observe(batch) => {
                 self.around.unheard.made += 1;
