@@ -151,7 +151,7 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
     let link = lock(&proxy.link).take();
     let told = link.is_none_or(|mut link| link.finish(LAST_WORDS));
     if !told {
-        (proxy.log)("askd acp: not everything could be told to the askd daemon");
+        (proxy.log)("askd acp: not every answer of the client could be told to the askd daemon");
     }
     if !written {
         (proxy.log)("askd acp: the client did not read everything");

@@ -66,6 +66,22 @@ fn a13_without_a_daemon_it_is_a_pipe_and_what_was_answered_is_recorded_later() {
 }
 
 #[test]
+fn a13_without_a_daemon_it_ends_with_its_agent_and_says_nothing() {
+    let world = World::new();
+    world.start();
+    world.must(&["daemon", "stop"]);
+    let mut stage = Stage::in_world(world, &[]);
+    stage.open_session();
+    stage.agent(&json!({"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}));
+    stage.at_client.json("the end of the turn", |m| m["id"] == 2);
+    stage.close_client();
+    stage.at_agent.end();
+    stage.end_agent();
+    assert_eq!(stage.status(), Some(7));
+    assert!(!stage.said.all().iter().any(|line| line.starts_with("askd")), "{:?}", stage.said.all());
+}
+
+#[test]
 fn a_program_that_is_not_there_is_said() {
     let world = World::new();
     let ran = world.run(&["acp", "--", "/nowhere/agent"]);
