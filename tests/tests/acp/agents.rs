@@ -245,3 +245,115 @@ fn two_main_asks(world: &World, client: &mut AcpClient) -> Result<()> {
     assert!(told.contains(&("allowed", "person")) && told.contains(&("denied", "person")), "{told:?}");
     Ok(())
 }
+
+/// Codex with a child that wants to make a file.
+fn codex_with_a_child(world: &World, capabilities: &Value) -> Result<(AcpClient, Model, u64)> {
+    let command = |command: &str| {
+        Step::call(
+            "exec_command",
+            json!({"cmd": command, "sandbox_permissions": "require_escalated", "justification": "a test"}),
+        )
+    };
+    let spawn = Step::call("multi_agent_v1::spawn_agent", json!({"message": "play=kid"}));
+    let scripts = Scripts::of("main", [spawn, Step::say("done")])
+        .with("kid", [command("touch childs"), Step::say("the child is done")]);
+    let model = Model::start(scripts)?;
+    let env = codex_env(world, &model)?;
+    let command = behind_askd(world.askd(), &[], &Program::CodexAcp.command()?);
+    let mut client = AcpClient::start(world, &command, env, capabilities)?;
+    client.open(Some("read-only"))?;
+    let prompt = client.prompt("play=main")?;
+    Ok((client, model, prompt))
+}
+
+#[test]
+fn a1_a3_a_child_of_codex_asks_on_its_own_session_where_the_client_knows_it() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let (mut client, _model, _prompt) = codex_with_a_child(&world, &json!({"subagents": {}}))?;
+    let dialog = client.ask("touch childs")?;
+    assert_ne!(dialog["params"]["sessionId"], client.session.as_str());
+    let ask = first_open(&world)?;
+    assert_eq!((ask.lineage.root.as_str(), ask.lineage.subagent.is_some()), (client.session.as_str(), true));
+    choose(&mut client, &dialog, "allow_once")?;
+    world.wait_made("childs")?;
+    let ask = world.wait(&ask.id, "the answer known", |ask| ask.state == "settled")?;
+    assert_eq!(ask.settled(), Some(("allowed", "person")));
+    Ok(())
+}
+
+#[test]
+fn a1_a8_a_child_of_codex_is_answered_elsewhere_where_the_client_does_not_know_it() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let (mut client, _model, _prompt) = codex_with_a_child(&world, &json!({}))?;
+    let dialog = client.ask("touch childs")?;
+    assert_eq!(dialog["params"]["sessionId"], client.session.as_str());
+    let ask = first_open(&world)?;
+    // Codex says nothing of who asks; that the call was never announced tells that it is a subagent's.
+    assert!(ask.lineage.subagent.is_some(), "{ask:?}");
+    assert_eq!(world.allow(&ask.id)?, 0);
+    world.wait_made("childs")?;
+    client.withdrawn(&dialog)?;
+    choose(&mut client, &dialog, "reject_once")?;
+    Ok(())
+}
+
+#[test]
+fn a3_a6_a_cancel_reaches_claudes_child_session_and_a_late_allow_runs_nothing() -> Result<()> {
+    let mut world = World::new()?;
+    world.start_daemon()?;
+    let scripts = Scripts::of("main", [Step::agent("the child", "kid", false), Step::say("done")])
+        .with("kid", [Step::bash("touch late"), Step::say("done")])
+        .with("next", [Step::bash("touch next"), Step::say("done")]);
+    let model = Model::start(scripts)?;
+    let command = behind_askd(world.askd(), &[], &Program::ClaudeAcp.command()?);
+    let env = claude_env(&world, &model);
+    let mut client = AcpClient::start(&world, &command, env, &json!({"subagents": {}}))?;
+    client.open(Some("default"))?;
+    let prompt = client.prompt("play=main")?;
+    let dialog = client.ask("touch late")?;
+    assert_ne!(dialog["params"]["sessionId"], client.session.as_str());
+    let ask = world.ask("touch late")?;
+    client.cancel()?;
+    // By itself this child would outlive its parent's cancel, and the answer would still run it.
+    let ask = world.wait(&ask.id, "the ask withdrawn", |ask| ask.state == "settled")?;
+    assert_eq!(ask.settled(), Some(("withdrawn", "cancelled")));
+    choose(&mut client, &dialog, "allow_once")?;
+    client.result(prompt)?;
+
+    let prompt = client.prompt("play=next")?;
+    let next = client.ask("touch next")?;
+    choose(&mut client, &next, "allow_once")?;
+    world.wait_made("next")?;
+    client.result(prompt)?;
+    assert!(!world.made("late"));
+    Ok(())
+}
+
+#[test]
+fn a2_translated_a_childs_ask_comes_on_the_parents_session_with_its_name() -> Result<()> {
+    let mut world = World::new()?;
+    world.start_daemon()?;
+    let scripts = Scripts::of("main", [Step::agent("the child", "kid", false), Step::say("done")])
+        .with("kid", [Step::bash("touch childs"), Step::say("done")]);
+    let model = Model::start(scripts)?;
+    let command = behind_askd(world.askd(), &["--subagents=translate"], &Program::ClaudeAcp.command()?);
+    let mut client = AcpClient::start(&world, &command, claude_env(&world, &model), &json!({}))?;
+    client.open(Some("default"))?;
+    let prompt = client.prompt("play=main")?;
+    let dialog = client.ask("touch childs")?;
+    assert_eq!(dialog["params"]["sessionId"], client.session.as_str());
+    let title = dialog["params"]["toolCall"]["title"].as_str().unwrap_or_default();
+    assert!(title.starts_with("[the child] "), "{title}");
+    assert!(dialog.pointer("/params/_meta/fx/subagent/sessionId").is_some(), "{dialog}");
+    choose(&mut client, &dialog, "allow_once")?;
+    world.wait_made("childs")?;
+    assert_eq!(client.stop_reason(prompt)?, "end_turn");
+    let told = client.notifications("session/update");
+    assert!(
+        told.iter().all(|update| update["params"]["update"]["sessionUpdate"] != "subagent_update"),
+        "a client that does not know subagent sessions hears of none"
+    );
+    Ok(())
+}

@@ -11,6 +11,7 @@ mod line;
 mod permissions;
 mod pty;
 mod run;
+mod run_opencode;
 mod setup;
 mod setup_client;
 mod terminal;
