@@ -80,6 +80,28 @@ fn a9_a_daemon_that_is_away_for_a_moment_ends_no_ask_that_the_client_left() {
 }
 
 #[test]
+fn s1_a_refused_answer_is_never_delivered() {
+    for alone in [true, false] {
+        let mut stage = Stage::new("agent", &json!({}));
+        let ask = stage.ask(&json!(4), "s", "c");
+        stage.select(&json!(4), "ok");
+        stage.news(News::Answered { ask, how: Answered::NotPermitted("a descendant".to_owned()) });
+        assert!(stage.answers(&json!(4)).is_empty());
+        assert!(stage.was_told("CountOthers"), "it must not hang where nobody else can answer");
+        if alone {
+            stage.news(News::Others { ask, attached: false });
+        } else {
+            stage.news(News::Others { ask, attached: true });
+            stage.news(News::Unavailable { ask, why: "stopped".to_owned() });
+            stage.pass(Duration::from_secs(16));
+        }
+        let answers = stage.answers(&json!(4));
+        assert_eq!(answers.len(), 1);
+        assert_eq!(answers[0]["result"]["outcome"], json!({"outcome":"cancelled"}), "{alone}");
+    }
+}
+
+#[test]
 fn a9_an_option_that_was_not_offered_is_no_answer() {
     let mut stage = Stage::new("agent", &json!({}));
     stage.ask(&json!(4), "s", "c");

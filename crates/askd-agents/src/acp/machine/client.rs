@@ -6,7 +6,7 @@ use super::super::act::Dismiss;
 use super::super::message::{self, Id, Message};
 use super::super::raw::Object;
 use super::settle::Fate;
-use super::slot::{Askd, ClientAnswer, Dialog, Form, State};
+use super::slot::{Askd, ClientAnswer, Dialog, Form, Left, State};
 use super::{Machine, Pending};
 
 /// Methods of the client that are looked at.
@@ -224,7 +224,7 @@ impl Machine {
                 }
             }
             Reply::Dismissed => {
-                slot.left = Some(line);
+                slot.left = Some(Left::Said(line));
                 match (dismiss, slot.askd) {
                     (Dismiss::Cancel, _) | (_, Askd::Off) => self.settle_as_left(no),
                     (Dismiss::Ignore, Askd::Raised) => self.count_others(no),
@@ -233,7 +233,7 @@ impl Machine {
                 }
             }
             Reply::Selected(_) | Reply::Wrong => {
-                slot.left = Some(line);
+                slot.left = Some(Left::Said(line));
                 slot.failed = true;
                 match slot.askd {
                     Askd::Off => self.settle_as_left(no),

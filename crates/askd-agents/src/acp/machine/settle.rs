@@ -8,7 +8,7 @@ use super::super::message;
 use super::super::raw::Object;
 use super::Machine;
 use super::elicitation::ACCEPT;
-use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Origin, State};
+use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Left, Origin, State};
 use crate::hidden::{HiddenOption, HiddenReply};
 
 /// How an ask ends.
@@ -64,9 +64,13 @@ impl Machine {
             }
             Fate::Left => {
                 let word = match (&slot.origin, left) {
+                    // Nobody decided: it stays with the agent's own prompt.
+                    (Origin::Hidden { .. }, Some(Left::Barred)) => Word::Nothing,
                     (Origin::Hidden { .. }, _) => Word::Hidden(HiddenReply::Reject, None),
-                    (Origin::Request(_), Some(line)) => Word::Line(line),
-                    (Origin::Request(id), None) => Word::Line(message::response(id, slot.form.cancelled())),
+                    (Origin::Request(_), Some(Left::Said(line))) => Word::Line(line),
+                    (Origin::Request(id), Some(Left::Barred) | None) => {
+                        Word::Line(message::response(id, slot.form.cancelled()))
+                    }
                 };
                 (word, Done::Ended, Some(Action::Withdraw { ask: no, cause: "cancelled" }))
             }
@@ -297,12 +301,12 @@ impl Machine {
             (State::Deciding { .. }, Answered::Won) => self.settle_by_client(no, Proof::Journal),
             (State::Deciding { .. }, Answered::Lost(outcome)) => self.decided(no, outcome),
             (State::Deciding { .. }, Answered::Unreachable) => self.without_askd(no),
-            (State::Deciding { answer, .. }, Answered::NotPermitted(why)) => {
-                slot.left = Some(answer.line.clone());
+            (State::Deciding { .. }, Answered::NotPermitted(why)) => {
+                slot.left = Some(Left::Barred);
                 slot.state = State::Open;
-                let text =
-                    format!("{}: the client may not answer ({why}); it stays open elsewhere", self.named(no));
+                let text = format!("{}: the client may not answer ({why}); others still can", self.named(no));
                 self.log(text);
+                self.count_others(no);
             }
             (State::Done(Done::Answered { decision: Some(decision), unsure }), how) if *unsure => {
                 *unsure = false;

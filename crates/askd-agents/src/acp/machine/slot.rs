@@ -74,6 +74,15 @@ pub(super) struct ClientAnswer {
     pub(super) decision: Option<Decision>,
 }
 
+/// How the client left.
+#[derive(Debug)]
+pub(super) enum Left {
+    /// By this line of its own: it dismissed the ask, or could not show it.
+    Said(Vec<u8>),
+    /// It may not answer. What it said reaches nobody.
+    Barred,
+}
+
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
@@ -103,8 +112,8 @@ pub(super) struct Slot {
     pub(super) dialog: Dialog,
     pub(super) askd: Askd,
     pub(super) state: State,
-    /// The client's own line by which it left without an answer.
-    pub(super) left: Option<Vec<u8>>,
+    /// The client left without an answer that counts.
+    pub(super) left: Option<Left>,
     /// The client left, and askd is away since then.
     pub(super) lost_since: Option<Duration>,
     /// It could not show the ask; else it dismissed it.
