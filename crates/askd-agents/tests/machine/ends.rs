@@ -32,6 +32,42 @@ fn a8_a_late_answer_of_any_form_is_swallowed() {
 }
 
 #[test]
+fn a8_an_id_that_the_agent_gives_again_is_another_request() {
+    let read = |id: &Value| json!({"jsonrpc":"2.0","method":"fs/read_text_file","id":id,"params":{"sessionId":"s","path":"/x"}});
+    let content = json!({"id":4,"result":{"content":"x"}});
+    for late in [0, 1, 2] {
+        let mut stage = Stage::new("agent", &json!({}));
+        // So many dialogs were withdrawn and are not responded to yet; one before that was.
+        let ask = stage.ask(&json!(4), "s", "c");
+        stage.select(&json!(4), "ok");
+        stage.news(News::Answered { ask, how: Answered::Won });
+        for n in 0..late {
+            let ask = stage.ask(&json!(4), "s", &format!("c{n}"));
+            stage.elsewhere(ask, "no", Verdict::Deny);
+        }
+        stage.agent(&read(&json!(4)));
+        stage.clear();
+        for _ in 0..late {
+            stage.select(&json!(4), "ok");
+            assert!(stage.to_agent.is_empty(), "a late allow is no answer to another request");
+        }
+        stage.client(&content);
+        assert_eq!(stage.to_agent, [format!("{content}\n")], "{late}");
+        // The same for an ask: what is late allows nothing that was asked later.
+        let old = stage.ask(&json!(5), "s", "d");
+        stage.elsewhere(old, "no", Verdict::Deny);
+        let new = stage.ask(&json!(5), "s", "e");
+        stage.clear();
+        stage.select(&json!(5), "ok");
+        assert!(!stage.was_told("Answer {"));
+        stage.select(&json!(5), "no");
+        assert!(stage.was_told("Answer {"));
+        stage.news(News::Answered { ask: new, how: Answered::Won });
+        assert_eq!(stage.answers(&json!(5))[0]["result"]["outcome"]["optionId"], "no");
+    }
+}
+
+#[test]
 fn a8_an_answer_that_crosses_loses() {
     let mut stage = Stage::new("agent", &json!({}));
     let ask = stage.ask(&json!(4), "s", "c");

@@ -48,6 +48,7 @@ impl Machine {
         }
         match message::look(&line) {
             Message::Request { id, method, params } => {
+                self.id_given(&id);
                 if method == "session/request_permission" {
                     let params = params.to_owned();
                     return self.asked(id, &params, line);
@@ -107,7 +108,11 @@ impl Machine {
                 ),
                 _,
             ) => false,
-            (Some(_), _) => true,
+            // Any request may have an id that an ask had before.
+            (Some(_), _) => match &seen.id {
+                Some(id) => !self.by_agent_id.contains_key(&id.key()),
+                None => self.by_agent_id.is_empty(),
+            },
             (None, _) => seen.responds && seen.id.is_some_and(|id| !self.pending.contains_key(&id.key())),
         }
     }

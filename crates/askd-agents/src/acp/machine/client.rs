@@ -95,6 +95,10 @@ impl Machine {
             },
             Message::Response { id, result } => {
                 let key = id.key();
+                if self.paid(&key) {
+                    return self
+                        .log("a late answer of the client to an ask that is over is dropped".to_owned());
+                }
                 let own = self.by_own_id.get(&key).copied();
                 if let Some(no) = own.or_else(|| self.by_agent_id.get(&key).copied()) {
                     let result = result.map(str::to_owned);
@@ -117,11 +121,22 @@ impl Machine {
             None if seen.responds => seen.id.is_some_and(|id| {
                 let key = id.key();
                 !self.by_own_id.contains_key(&key)
+                    && !self.owed.contains_key(&key)
                     && !self.by_agent_id.contains_key(&key)
                     && !is_ours(&id, &self.settings.mark)
             }),
             None => false,
         }
+    }
+
+    /// Whether a response with this id was still owed for a request before the present one.
+    fn paid(&mut self, key: &str) -> bool {
+        let Some(owed) = self.owed.get_mut(key) else { return false };
+        *owed -= 1;
+        if *owed == 0 {
+            self.owed.remove(key);
+        }
+        true
     }
 
     fn client_told(&mut self, params: &str) {
@@ -205,6 +220,7 @@ impl Machine {
         let now = self.now;
         let dismiss = self.settings.dismiss;
         let Some(slot) = self.asks.get_mut(&no) else { return };
+        slot.responded = true;
         if slot.dialog != Dialog::Open || !matches!(slot.state, State::Open) {
             slot.dialog = Dialog::Closed;
             let text = format!("{}: a late answer of the client is dropped", self.named(no));

@@ -7,7 +7,6 @@ use super::super::message::{self, Id};
 use super::super::raw::Object;
 use super::Machine;
 use super::permission::Question;
-use super::settle::Fate;
 use super::slot::{Askd, Dialog, Form, Origin, Slot, State};
 
 /// The action that lets the tool run.
@@ -55,9 +54,6 @@ fn options() -> Vec<Choosable> {
 
 impl Machine {
     pub(super) fn approval_asked(&mut self, id: Id, approval: Approval, line: Vec<u8>) {
-        if let Some(old) = self.by_agent_id.remove(&id.key()) {
-            self.settle(old, Fate::Ended { cause: "superseded", tell_agent: false });
-        }
         let session = approval.session;
         if self.sessions.get(&session).is_some_and(|s| s.cancelling) {
             return self.tell_agent(message::response(&id, Form::Elicitation.cancelled()));
@@ -87,6 +83,8 @@ impl Machine {
             state: State::Open,
             left: None,
             failed: false,
+            shown: true,
+            responded: false,
             lost_since: None,
             tell_shown: !self.client.gone,
             show: None,

@@ -176,6 +176,8 @@ impl Machine {
             state: State::Open,
             left: None,
             failed: false,
+            shown: false,
+            responded: false,
             lost_since: None,
             tell_shown: known_to_client,
             show: Some(Box::new(shown)),

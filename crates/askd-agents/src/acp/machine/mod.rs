@@ -90,6 +90,8 @@ pub struct Machine {
     by_call: HashMap<(String, String), Vec<AskNo>>,
     /// By the key of the agent's own request id.
     by_agent_id: HashMap<String, AskNo>,
+    /// How many responses to withdrawn requests the client still owes, by the key of an id that the agent gave again.
+    owed: HashMap<String, u32>,
     /// By the key of the id of our request to the client.
     by_own_id: HashMap<String, AskNo>,
     by_hidden: HashMap<String, AskNo>,
@@ -121,6 +123,7 @@ impl Machine {
             open: BTreeSet::new(),
             by_call: HashMap::new(),
             by_agent_id: HashMap::new(),
+            owed: HashMap::new(),
             by_own_id: HashMap::new(),
             by_hidden: HashMap::new(),
             hidden_options: &[],
@@ -264,6 +267,17 @@ impl Machine {
             .filter(|(_, slot)| self.descends(&slot.session, top) || slot.root == top)
             .map(|(no, _)| no)
             .collect()
+    }
+
+    /// The agent gives this id to a request. Ids are unique among open requests only: what had it before is over, and
+    /// the client's response to that one, if it is still to come, answers nothing else.
+    fn id_given(&mut self, id: &Id) {
+        let key = id.key();
+        let Some(old) = self.by_agent_id.remove(&key) else { return };
+        self.settle(old, settle::Fate::Ended { cause: "superseded", tell_agent: false });
+        if self.asks.get(&old).is_some_and(|slot| slot.shown && !slot.responded) {
+            *self.owed.entry(key).or_default() += 1;
+        }
     }
 
     fn number(&mut self) -> AskNo {

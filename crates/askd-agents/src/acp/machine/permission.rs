@@ -7,7 +7,6 @@ use super::super::act::Action;
 use super::super::ask::{Call, FxMark, Permission, choices};
 use super::super::message::{self, Id};
 use super::super::raw::Object;
-use super::settle::Fate;
 use super::slot::{Askd, Dialog, Form, Origin, Show, Slot, State};
 use super::{Dialect, Held, Machine};
 
@@ -67,9 +66,6 @@ impl Machine {
             self.log("a permission request that askd cannot read goes on as it is".to_owned());
             return self.tell_client(line);
         };
-        if let Some(old) = self.by_agent_id.remove(&id.key()) {
-            self.settle(old, Fate::Ended { cause: "superseded", tell_agent: false });
-        }
         let session = permission.session.clone();
         if self.sessions.get(&session).is_some_and(|s| s.cancelling) {
             self.log("an ask of a turn that was cancelled is not shown".to_owned());
@@ -128,6 +124,8 @@ impl Machine {
             state: State::Open,
             left: None,
             failed: false,
+            shown: false,
+            responded: false,
             lost_since: None,
             tell_shown: !self.client.gone,
             show,
@@ -147,8 +145,11 @@ impl Machine {
         if times && self.held.is_none() {
             self.held = Some(Held { ask: no, since: self.now, line, behind: Vec::new() });
         } else {
-            if let Some(slot) = self.asks.get_mut(&no).filter(|slot| slot.dialog == Dialog::Waiting) {
-                (slot.dialog, slot.show) = (Dialog::Open, None);
+            if let Some(slot) = self.asks.get_mut(&no) {
+                slot.shown = true;
+                if slot.dialog == Dialog::Waiting {
+                    (slot.dialog, slot.show) = (Dialog::Open, None);
+                }
             }
             self.tell_client(line);
         }
@@ -166,6 +167,7 @@ impl Machine {
             if slot.dialog == Dialog::Waiting {
                 slot.dialog = Dialog::Open;
             }
+            slot.shown = true;
             let show = slot.show.take();
             match show.filter(|_| timed.is_some()) {
                 Some(show) => {

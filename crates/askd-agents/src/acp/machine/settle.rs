@@ -256,7 +256,7 @@ impl Machine {
             return;
         }
         let Some(show) = slot.show.take() else { return };
-        slot.dialog = Dialog::Open;
+        (slot.dialog, slot.shown) = (Dialog::Open, true);
         self.announce_child(no);
         for line in show.lines(timed) {
             self.tell_client(line);

@@ -118,6 +118,10 @@ pub(super) struct Slot {
     pub(super) lost_since: Option<Duration>,
     /// It could not show the ask; else it dismissed it.
     pub(super) failed: bool,
+    /// The client was sent the request.
+    pub(super) shown: bool,
+    /// It responded to it, in whatever way.
+    pub(super) responded: bool,
     /// The dialog was shown and is not told to askd yet.
     pub(super) tell_shown: bool,
     /// The line that shows it, for asks that wait for the journal first: without and with what the timer would do.
