@@ -5,7 +5,7 @@ use askd_agents::hidden::{HiddenEnd, HiddenEvent, HiddenReply};
 use askd_wire::Verdict;
 use serde_json::{Value, json};
 
-use crate::support::{Stage, hidden_ask};
+use crate::support::{Stage, hidden_ask, outcome};
 
 fn opencode(capabilities: &Value) -> Stage {
     Stage::new("OpenCode", capabilities)
@@ -138,6 +138,30 @@ fn a_main_ask_is_not_shown_twice_and_its_servers_word_withdraws_the_dialog() {
     assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 4);
     assert!(stage.was_told("OwnPromptAnswered { call: \"c\", allowed: false }"));
     assert!(stage.answers(&json!(4)).is_empty());
+}
+
+#[test]
+fn a_hidden_ask_that_nobody_was_shown_is_left_to_the_agents_own_prompt() {
+    for stopped in [true, false] {
+        let mut stage = opencode(&json!({}));
+        let mut event = hidden_ask("per_1", "child", "c");
+        if let HiddenEvent::Asked(ask) = &mut event {
+            // A session that this client did not open.
+            ask.root = "elsewhere".to_owned();
+            ask.subagent.as_mut().unwrap().parent = "elsewhere".to_owned();
+        }
+        stage.hidden(event);
+        let ask = stage.last_raised();
+        stage.news(if stopped {
+            News::Outcome { ask, outcome: Box::new(outcome("", Verdict::None)) }
+        } else {
+            News::Unavailable { ask, why: "no askd daemon runs".to_owned() }
+        });
+        stage.client_closed();
+        stage.pass(std::time::Duration::from_secs(100));
+        assert!(stage.closed && stage.replies.is_empty(), "{:?}", stage.replies);
+        assert!(stage.to_client.is_empty(), "no card is closed that was never shown: {:?}", stage.to_client);
+    }
 }
 
 #[test]

@@ -241,7 +241,10 @@ impl Machine {
         }
         self.closing = None;
         for no in self.open_asks() {
-            self.settle(no, settle::Fate::Ended { cause: "requester_gone", tell_agent: true });
+            // Nobody decided, and for a hidden ask there is no word for that.
+            let is_request = |slot: &Slot| matches!(slot.origin, slot::Origin::Request(_));
+            let tell_agent = self.asks.get(&no).is_some_and(is_request);
+            self.settle(no, settle::Fate::Ended { cause: "requester_gone", tell_agent });
         }
         self.out.push(Action::CloseAgent);
     }

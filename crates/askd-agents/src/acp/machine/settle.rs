@@ -131,7 +131,7 @@ impl Machine {
         slot.state = State::Done(done);
         slot.options = Vec::new();
         self.open.remove(&no);
-        let (dialog_id, root) = (slot.dialog_id(), slot.root.clone());
+        let (dialog_id, root, shown) = (slot.dialog_id(), slot.root.clone(), slot.shown);
         let hidden_id = match &slot.origin {
             Origin::Hidden { id, .. } => Some(id.clone()),
             Origin::Request(_) => None,
@@ -146,7 +146,7 @@ impl Machine {
         if dialog == Dialog::Open && !self.client.gone {
             self.tell_client(message::cancel_request(&dialog_id));
         }
-        if hidden && dialog != Dialog::Waiting {
+        if hidden && shown {
             self.close_card(no, done);
         }
         self.out.extend(tell);
@@ -283,9 +283,11 @@ impl Machine {
         if no_opinion {
             self.without_askd(no);
             // It was taken down, and the client has no dialog of it either: nobody is left who could answer.
-            let is_shown = self.asks.get(&no).is_none_or(|slot| slot.dialog != Dialog::Closed);
-            if !is_shown && !self.client.gone {
-                self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: true });
+            let Some(slot) = self.asks.get(&no) else { return };
+            if slot.dialog == Dialog::Closed && !self.client.gone {
+                // A hidden one stays with the agent's own prompt: there is no word for "nobody decided".
+                let tell_agent = matches!(slot.origin, Origin::Request(_));
+                self.settle(no, Fate::Ended { cause: "cancelled", tell_agent });
             }
             return;
         }
