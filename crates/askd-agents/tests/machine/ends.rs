@@ -275,6 +275,42 @@ fn a6_a_cancel_ends_every_ask_of_the_tree_and_a_late_allow_runs_nothing() {
 }
 
 #[test]
+fn a6_the_gate_holds_for_the_whole_tree_until_the_old_turn_is_over() {
+    let child = |stage: &mut Stage, parent: &str, name: &str| {
+        stage.update(parent, json!({"sessionUpdate":"subagent_update","sessionId":name,"title":"t","state":{"state":"running"}}));
+    };
+    let cancel = |session: &str| json!({"method":"session/cancel","params":{"sessionId":session}});
+    let is_gated = |stage: &mut Stage, id: u64, session: &str| {
+        stage.clear();
+        stage.agent(&json!({"id":id,"method":"session/request_permission","params":{"sessionId":session,
+            "toolCall":{"toolCallId":format!("call-{id}")},"options":[]}}));
+        let answers = stage.answers(&json!(id));
+        assert_eq!(answers.is_empty(), !stage.raised.is_empty());
+        answers.first().is_some_and(|answer| answer["result"]["outcome"]["outcome"] == "cancelled")
+    };
+    let mut stage = Stage::new("agent", &json!({"subagents":{}}));
+    stage.client(&cancel("s"));
+    // Children that are told of afterwards, and what they asked before they were told of.
+    child(&mut stage, "s", "a");
+    child(&mut stage, "a", "b");
+    assert!(is_gated(&mut stage, 40, "a") && is_gated(&mut stage, 41, "b"));
+    assert!(!is_gated(&mut stage, 42, "c"), "nobody knows whose it is");
+    child(&mut stage, "b", "c");
+    assert_eq!(stage.answers(&json!(42))[0]["result"]["outcome"]["outcome"], "cancelled");
+    // The next prompt is under way before the agent ended the cancelled one.
+    stage.prompt(50);
+    assert!(is_gated(&mut stage, 43, "s") && is_gated(&mut stage, 44, "b"));
+    stage.agent(&json!({"id":3,"result":{"stopReason":"cancelled"}}));
+    assert!(!is_gated(&mut stage, 45, "s") && !is_gated(&mut stage, 46, "b"));
+    // A child by itself.
+    stage.client(&cancel("a"));
+    assert!(is_gated(&mut stage, 47, "a") && is_gated(&mut stage, 48, "b"));
+    assert!(!is_gated(&mut stage, 49, "s"));
+    stage.update("s", json!({"sessionUpdate":"subagent_update","sessionId":"a","state":{"state":"idle","stopReason":"cancelled"}}));
+    assert!(!is_gated(&mut stage, 51, "a"));
+}
+
+#[test]
 fn a7_a_childs_end_withdraws_its_ask() {
     let mut stage = Stage::new("agent", &json!({"subagents":{}}));
     stage.update(

@@ -149,16 +149,12 @@ impl Machine {
 
     fn turn_over(&mut self, session: &str, id: &Id) {
         let key = id.key();
-        if self.sessions.get(session).is_none_or(|s| s.prompt.as_ref() != Some(&key)) {
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        known.ending.retain(|ending| *ending != key);
+        let before = known.prompts.len();
+        known.prompts.retain(|running| *running != key);
+        if known.prompts.len() == before || !known.prompts.is_empty() {
             return;
-        }
-        for name in self.within(session) {
-            if let Some(known) = self.sessions.get_mut(&name) {
-                known.cancelling = false;
-            }
-        }
-        if let Some(known) = self.sessions.get_mut(session) {
-            known.prompt = None;
         }
         // Children of other agents outlive the turn.
         if self.dialect == Dialect::OpenCode {

@@ -86,7 +86,7 @@ impl Machine {
                         return;
                     }
                     let key = id.key();
-                    let running = self.sessions.iter().find(|(_, s)| s.prompt.as_ref() == Some(&key));
+                    let running = self.sessions.iter().find(|(_, s)| s.prompts.contains(&key));
                     if let Some(session) = running.map(|(name, _)| name.clone()) {
                         return self.cancelled(&session, line);
                     }
@@ -171,18 +171,17 @@ impl Machine {
         }
         let known = self.sessions.entry(session.to_owned()).or_default();
         known.cancelling = false;
-        known.prompt = Some(id.key());
+        // The gate of one that was cancelled stays until its result.
+        known.prompts.push(id.key());
         known.turn += 1;
     }
 
     /// `session/cancel`. The gate is set before the line goes on; nothing allows anything of this turn afterwards.
     pub(super) fn cancelled(&mut self, session: &str, line: Vec<u8>) {
-        let runs = self.sessions.get(session).is_some_and(|s| s.prompt.is_some());
         let below = self.within(session);
-        for name in &below {
-            if let Some(known) = self.sessions.get_mut(name) {
-                known.cancelling = runs;
-            }
+        if let Some(known) = self.sessions.get_mut(session) {
+            known.ending.clone_from(&known.prompts);
+            known.cancelling = known.parent.is_some();
         }
         self.tell_agent(line);
         if self.translates() {

@@ -55,7 +55,7 @@ fn options() -> Vec<Choosable> {
 impl Machine {
     pub(super) fn approval_asked(&mut self, id: Id, approval: Approval, line: Vec<u8>) {
         let session = approval.session;
-        if self.sessions.get(&session).is_some_and(|s| s.cancelling) {
+        if self.is_cancelling(&session) {
             return self.tell_agent(message::response(&id, Form::Elicitation.cancelled()));
         }
         let no = self.number();

@@ -197,7 +197,7 @@ impl Machine {
                 choice.grants = Some(ask.always.join(", "));
             }
         }
-        let cancelling = self.sessions.get(&slot.root).is_some_and(|s| s.cancelling);
+        let cancelling = self.is_cancelling(&slot.session);
         self.put(no, slot);
         if cancelling {
             // Its turn is over: nobody is asked, and nothing may be allowed.

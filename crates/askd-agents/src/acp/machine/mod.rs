@@ -235,7 +235,7 @@ impl Machine {
     fn consider_closing(&mut self) {
         let Some(until) = self.closing else { return };
         let waits = self.open_slots().any(|(_, slot)| slot.can_be_answered_elsewhere());
-        let works = self.sessions.values().any(|s| s.prompt.is_some());
+        let works = self.sessions.values().any(|s| !s.prompts.is_empty());
         if self.now < until && (waits || works) && !self.agent_closed {
             return;
         }

@@ -67,7 +67,7 @@ impl Machine {
             return self.tell_client(line);
         };
         let session = permission.session.clone();
-        if self.sessions.get(&session).is_some_and(|s| s.cancelling) {
+        if self.is_cancelling(&session) {
             self.log("an ask of a turn that was cancelled is not shown".to_owned());
             return self.tell_agent(message::response(&id, Form::Permission.cancelled()));
         }

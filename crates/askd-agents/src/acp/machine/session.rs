@@ -18,10 +18,12 @@ pub(super) struct Session {
     pub(super) title: Option<String>,
     pub(super) kind: Option<String>,
     pub(super) cwd: Option<String>,
-    /// Key of the running prompt's request id.
-    pub(super) prompt: Option<String>,
+    /// Keys of the running prompts' request ids.
+    pub(super) prompts: Vec<String>,
+    /// Those of them that were cancelled.
+    pub(super) ending: Vec<String>,
     pub(super) turn: u64,
-    /// Cancelled, and the agent has not ended the turn yet.
+    /// A child that the client cancelled by its own id, and that has not ended yet.
     pub(super) cancelling: bool,
     pub(super) calls: HashMap<String, Call>,
     /// The agent told its commands.
@@ -84,6 +86,22 @@ impl Machine {
                 return true;
             }
             match self.sessions.get(at).and_then(|s| s.parent.as_deref()) {
+                Some(parent) => at = parent,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Cancelled, itself or with what it belongs to, and not ended yet: nothing is asked, and nothing may be allowed.
+    pub(super) fn is_cancelling(&self, session: &str) -> bool {
+        let mut at = session;
+        for _ in 0..=self.sessions.len() {
+            let Some(known) = self.sessions.get(at) else { return false };
+            if known.cancelling || !known.ending.is_empty() {
+                return true;
+            }
+            match known.parent.as_deref() {
                 Some(parent) => at = parent,
                 None => return false,
             }
@@ -164,6 +182,8 @@ impl Machine {
         }
         if child.ended {
             self.child_ended(&child.session);
+        } else if self.is_cancelling(&child.session) {
+            self.end_asks(&child.session, "cancelled");
         }
     }
 
@@ -173,6 +193,9 @@ impl Machine {
             if self.asks.get(&no).is_some_and(|s| s.session == session) {
                 self.settle(no, Fate::Ended { cause: "session_ended", tell_agent: true });
             }
+        }
+        if let Some(known) = self.sessions.get_mut(session) {
+            known.cancelling = false;
         }
         self.observe(session, vec![Observation::SubagentEnded { work_id: session.to_owned() }]);
     }
