@@ -342,8 +342,13 @@ fn a7_the_agent_withdraws() {
     stage.agent_raw(b"{\"method\":\"$/cancel_request\",\"params\":{\"requestId\":0}}\n");
     assert_eq!(stage.to_client, ["{\"method\":\"$/cancel_request\",\"params\":{\"requestId\":0}}\n"]);
     assert!(stage.was_told("Withdraw"));
+    let answers = stage.answers(&json!(0));
+    assert_eq!((answers.len(), &answers[0]["error"]["code"]), (1, &json!(-32800)), "its request is over");
+    stage.clear();
+    stage.client(&json!({"id":0,"error":{"code":-32800,"message":"Request cancelled"}}));
     stage.select(&json!(0), "ok");
     stage.elsewhere(ask, "ok", Verdict::Allow);
+    stage.agent_raw(b"{\"method\":\"$/cancel_request\",\"params\":{\"requestId\":0}}\n");
     assert!(stage.to_agent.is_empty());
 }
 
@@ -358,7 +363,9 @@ fn a7_a_call_that_went_on_by_itself_ends_its_ask() {
         stage.ask(&json!(4), "s", "c");
         stage.update("s", json!({"sessionUpdate":"tool_call_update","toolCallId":"c","status":status}));
         assert_eq!(stage.at_client("$/cancel_request")["params"]["requestId"], 4);
-        assert!(stage.answers(&json!(4)).is_empty());
+        let answers = stage.answers(&json!(4));
+        assert_eq!(answers.len(), 1, "every request gets its response");
+        assert_eq!(answers[0]["result"]["outcome"], json!({"outcome":"cancelled"}));
         assert!(stage.was_told(seen), "{status}");
     }
 }

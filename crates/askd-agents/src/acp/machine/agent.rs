@@ -41,6 +41,12 @@ const READ_UPDATES: [&str; 8] = [
     "available_commands_update",
 ];
 
+/// What a request gets that its requester cancelled.
+fn cancelled_response(id: &Id) -> Vec<u8> {
+    let error = r#"{"code":-32800,"message":"Request cancelled"}"#;
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}\n", id.text()).into_bytes()
+}
+
 impl Machine {
     pub(super) fn agent_said(&mut self, line: Vec<u8>) {
         if self.passes_unread_from_agent(&line) {
@@ -69,12 +75,14 @@ impl Machine {
                 }
                 "$/cancel_request" => {
                     let id = Object::parse(params).and_then(|p| Id::parse(p.get("requestId")?));
-                    if let Some(no) = id.and_then(|id| self.by_agent_id.get(&id.key()).copied()) {
-                        // The line itself tells the client.
-                        if let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) {
-                            slot.dialog_gone();
-                            self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: false });
-                        }
+                    if let Some(id) = id
+                        && let Some(no) = self.by_agent_id.get(&id.key()).copied()
+                        && let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done())
+                    {
+                        // The line itself tells the client; what it responds is dropped.
+                        slot.dialog_gone();
+                        self.tell_agent(cancelled_response(&id));
+                        self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: false });
                     }
                 }
                 _ => {}

@@ -53,6 +53,11 @@ impl Machine {
         let left = slot.left.take();
         let hidden = matches!(slot.origin, Origin::Hidden { .. });
         let mut stop = false;
+        // An agent that went on by itself still has its request open, and may ask nothing more until that is over.
+        let went_on = match &slot.origin {
+            Origin::Request(id) => Word::Line(message::response(id, slot.form.cancelled())),
+            Origin::Hidden { .. } => Word::Nothing,
+        };
         let (word, done, tell) = match fate {
             Fate::Ended { cause, tell_agent } => {
                 let word = match (&slot.origin, tell_agent) {
@@ -121,10 +126,10 @@ impl Machine {
                 let (session, call) = (slot.session.clone(), slot.call.clone());
                 slot.state = State::Done(Done::Ended);
                 self.observe(&session, vec![Observation::OwnPromptAnswered { call, allowed }]);
-                (Word::Nothing, Done::Ended, None)
+                (went_on, Done::Ended, None)
             }
             Fate::Seen { allowed: None } => {
-                (Word::Nothing, Done::Ended, Some(Action::Withdraw { ask: no, cause: "cancelled" }))
+                (went_on, Done::Ended, Some(Action::Withdraw { ask: no, cause: "cancelled" }))
             }
         };
         let Some(slot) = self.asks.get_mut(&no) else { return };
