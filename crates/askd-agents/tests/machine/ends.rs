@@ -138,6 +138,17 @@ fn s1_a_refused_answer_is_never_delivered() {
 }
 
 #[test]
+fn a9_where_nobody_else_is_the_agent_hears_the_clients_error() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let ask = stage.ask(&json!(4), "s", "c");
+    let error = json!({"id":4,"error":{"code":-32601,"message":"Method not found"}});
+    stage.client(&error);
+    assert!(stage.was_told("Unable") && stage.was_told("CountOthers"));
+    stage.news(News::Others { ask, attached: false });
+    assert_eq!(stage.to_agent, [format!("{error}\n")]);
+}
+
+#[test]
 fn a9_an_option_that_was_not_offered_is_no_answer() {
     let mut stage = Stage::new("agent", &json!({}));
     stage.ask(&json!(4), "s", "c");

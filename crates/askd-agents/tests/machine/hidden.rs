@@ -141,6 +141,27 @@ fn a_main_ask_is_not_shown_twice_and_its_servers_word_withdraws_the_dialog() {
 }
 
 #[test]
+fn a_hidden_ask_that_the_client_cannot_show_is_rejected_by_nobody() {
+    for failed in [true, false] {
+        let mut stage = opencode(&json!({}));
+        stage.hidden(hidden_ask("per_1", "child", "c"));
+        let ask = stage.last_raised();
+        let id = stage.at_client("session/request_permission")["id"].clone();
+        if failed {
+            stage.client(&json!({"id":id,"error":{"code":-32602,"message":"unknown session"}}));
+        } else {
+            stage.select(&id, "once");
+            stage.news(News::Answered { ask, how: Answered::NotPermitted("a descendant".to_owned()) });
+        }
+        stage.news(News::Others { ask, attached: false });
+        assert!(stage.replies.is_empty());
+        // Whoever comes later answers it.
+        stage.elsewhere(ask, "once", Verdict::Allow);
+        assert_eq!(stage.replies, [("per_1".to_owned(), HiddenReply::Once, None)]);
+    }
+}
+
+#[test]
 fn a_hidden_ask_that_nobody_was_shown_is_left_to_the_agents_own_prompt() {
     for stopped in [true, false] {
         let mut stage = opencode(&json!({}));

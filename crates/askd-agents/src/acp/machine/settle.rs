@@ -71,6 +71,7 @@ impl Machine {
                 let word = match (&slot.origin, left) {
                     // Nobody decided: it stays with the agent's own prompt.
                     (Origin::Hidden { .. }, Some(Left::Barred)) => Word::Nothing,
+                    (Origin::Hidden { .. }, _) if slot.failed => Word::Nothing,
                     (Origin::Hidden { .. }, _) => Word::Hidden(HiddenReply::Reject, None),
                     (Origin::Request(_), Some(Left::Said(line))) => Word::Line(line),
                     (Origin::Request(id), Some(Left::Barred) | None) => {
@@ -200,12 +201,15 @@ impl Machine {
             News::Answered { ask, how } => self.client_settled(ask, how),
             News::Unavailable { ask, why } => self.unavailable(ask, &why),
             News::Others { ask, attached } => {
-                let waits = self.asks.get(&ask).is_some_and(|s| !s.is_done() && s.left.is_some());
-                if waits && attached {
-                    let text =
-                        format!("{}: dismissed in the client; it stays open elsewhere", self.named(ask));
+                let Some(slot) = self.asks.get(&ask).filter(|s| !s.is_done() && s.left.is_some()) else {
+                    return;
+                };
+                // The client decided nothing about a hidden ask that it could not show: that rejects nothing.
+                let stays = slot.is_hidden() && slot.is_undecided();
+                if attached || stays {
+                    let text = format!("{}: left by the client; it stays open elsewhere", self.named(ask));
                     self.log(text);
-                } else if waits {
+                } else {
                     self.settle_as_left(ask);
                 }
             }
@@ -248,10 +252,11 @@ impl Machine {
     pub(super) fn unable(&mut self, no: AskNo) {
         let Some(slot) = self.asks.get(&no) else { return };
         let root = slot.root.clone();
-        let text = format!("{}: the client cannot show it; it stays open elsewhere", self.named(no));
+        let text = format!("{}: the client cannot show it", self.named(no));
         self.log(text);
         let reason = "it did not answer with an option of the ask".to_owned();
         self.out.push(Action::Unable { ask: no, root, reason });
+        self.count_others(no);
     }
 
     /// A dialog that waited for the journal is shown now.

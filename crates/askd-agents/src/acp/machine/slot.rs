@@ -138,6 +138,15 @@ impl Slot {
         matches!(self.state, State::Done(_))
     }
 
+    pub(super) fn is_hidden(&self) -> bool {
+        matches!(self.origin, Origin::Hidden { .. })
+    }
+
+    /// The client left without its person having said anything that counts.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.failed || matches!(self.left, Some(Left::Barred))
+    }
+
     /// Somebody else than the client can answer it.
     pub(super) fn can_be_answered_elsewhere(&self) -> bool {
         !self.is_done() && self.askd != Askd::Off

@@ -44,8 +44,10 @@ impl Desk {
                 }
                 Job::Report { known, root, failed } => self.report(&known, &root, failed),
                 Job::CountOthers { ask, agent, root } => {
-                    let attached = self.others(&agent, &root);
-                    (self.sink)(News::Others { ask, attached });
+                    // A daemon that is away says so on the ask's own connection, and is asked again when it is back.
+                    if let Some(attached) = self.others(&agent, &root) {
+                        (self.sink)(News::Others { ask, attached });
+                    }
                 }
                 Job::Slash { ticket, text, agent, session } => {
                     let text = self.slash(&text, &agent, &session);
@@ -86,13 +88,15 @@ impl Desk {
         let _ = answers.report(&surface, &report);
     }
 
-    /// Whether surfaces that show this root's asks are attached, besides this client.
-    fn others(&self, agent: &str, root: &str) -> bool {
+    /// Whether surfaces that show this root's asks are attached, besides this client. `None`: the daemon is away.
+    fn others(&self, agent: &str, root: &str) -> Option<bool> {
         let ours = self.surfaces.lock().unwrap_or_else(PoisonError::into_inner).contains_key(root);
         let named = format!("{agent}/{root}");
-        let health =
-            Answers::connect(&self.places).ok().and_then(|mut answers| answers.health_of(&named).ok());
-        health.is_some_and(|health| health.surfaces > u32::from(ours))
+        match Answers::connect(&self.places).ok()?.health_of(&named) {
+            Ok(health) => Some(health.surfaces > u32::from(ours)),
+            Err(CallError::Http(_)) => None,
+            Err(_) => Some(false),
+        }
     }
 
     fn slash(&self, text: &str, agent: &str, session: &str) -> String {

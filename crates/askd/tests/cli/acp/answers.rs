@@ -98,9 +98,12 @@ fn a5_asks_at_once_are_answered_each_for_itself() {
 #[test]
 fn a9_a_client_that_cannot_show_it_leaves_it_to_the_others() {
     let mut stage = Stage::started(&[]);
+    let mut surface = stage.world.spawn(&["--plain"]);
     let handle = stage.ask(&json!(10), "s", "c", "touch a");
+    surface.line(&handle);
     stage.client(&json!({"jsonrpc":"2.0","id":10,"error":{"code":-32601,"message":"Method not found"}}));
     stage.said.find("why", |line| line.contains("cannot show it"));
+    stage.said.find("that somebody is there", |line| line.contains("stays open elsewhere"));
     assert_eq!(stage.answers(&json!(10)), 0);
     stage.world.must(&["allow", &handle]);
     assert_eq!(stage.answer(&json!(10))["optionId"], "ok");
