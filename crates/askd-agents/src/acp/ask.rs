@@ -27,36 +27,45 @@ impl Choosable {
             _ => return None,
         })
     }
-
-    /// What choosing it decides; none for a kind that is not known.
-    pub(crate) fn decision(&self) -> Option<Decision> {
-        Some(match self.known_kind()? {
-            ChoiceKind::AllowOnce | ChoiceKind::AllowAlways => Decision::Allow,
-            ChoiceKind::RejectOnce | ChoiceKind::RejectAlways => Decision::Deny,
-        })
-    }
 }
 
-/// The options as askd offers them: those of known kinds, each id once.
+/// The options that can be answered with: those of known kinds whose id means one thing only.
+fn usable(options: &[Choosable]) -> impl Iterator<Item = (&Choosable, ChoiceKind)> {
+    options.iter().filter_map(move |option| {
+        let kind = option.known_kind()?;
+        let same = options.iter().filter(|other| other.option_id == option.option_id).count();
+        (same == 1 && !option.option_id.is_empty()).then_some((option, kind))
+    })
+}
+
+/// The options as askd offers them.
 pub(crate) fn choices(options: &[Choosable]) -> Vec<Choice> {
-    let mut choices: Vec<Choice> = Vec::with_capacity(options.len());
-    for option in options {
-        let Some(kind) = option.known_kind() else { continue };
-        if option.option_id.is_empty() || choices.iter().any(|c| c.id == option.option_id) {
-            continue;
-        }
-        let label = if option.name.is_empty() { option.option_id.clone() } else { option.name.clone() };
-        choices.push(Choice { id: option.option_id.clone(), label, kind, grants: None, payload: None });
-    }
-    choices
+    let choice = |(option, kind): (&Choosable, ChoiceKind)| {
+        let label = if option.name.is_empty() { &option.option_id } else { &option.name };
+        Choice { id: option.option_id.clone(), label: label.clone(), kind, grants: None, payload: None }
+    };
+    usable(options).map(choice).collect()
+}
+
+/// Nobody but the client can answer such a list: askd has no word for what is in it.
+pub(crate) fn is_clients_alone(options: &[Choosable]) -> bool {
+    usable(options).next().is_none()
+}
+
+/// What choosing an option decides; none for one that askd does not offer.
+pub(crate) fn decision_of(options: &[Choosable], id: &str) -> Option<Decision> {
+    usable(options).find(|(option, _)| option.option_id == id).map(|(_, kind)| match kind {
+        ChoiceKind::AllowOnce | ChoiceKind::AllowAlways => Decision::Allow,
+        ChoiceKind::RejectOnce | ChoiceKind::RejectAlways => Decision::Deny,
+    })
 }
 
 /// The option that a plain yes or no chooses: the first `allow_once`; the first `reject_once`, else `reject_always`.
 pub(crate) fn plain(options: &[Choosable], decision: Decision) -> Option<&Choosable> {
-    let first = |kind: &str| options.iter().find(|o| o.kind == kind);
+    let first = |kind| usable(options).find(|(_, other)| *other == kind).map(|(option, _)| option);
     match decision {
-        Decision::Allow => first("allow_once"),
-        Decision::Deny => first("reject_once").or_else(|| first("reject_always")),
+        Decision::Allow => first(ChoiceKind::AllowOnce),
+        Decision::Deny => first(ChoiceKind::RejectOnce).or_else(|| first(ChoiceKind::RejectAlways)),
     }
 }
 
@@ -192,6 +201,21 @@ mod tests {
         assert_eq!(plain(&options, Decision::Allow).unwrap().option_id, "a");
         assert_eq!(plain(&options, Decision::Deny).unwrap().option_id, "no");
         assert_eq!(plain(&options[..1], Decision::Allow), None, "never an always that nobody chose");
+    }
+
+    #[test]
+    fn an_id_that_means_two_things_means_nothing() {
+        let options: Vec<Choosable> = serde_json::from_str(
+            r#"[{"optionId":"a","kind":"allow_once"},{"optionId":"a","kind":"reject_once"},{"optionId":"","kind":"allow_once"},
+                {"optionId":"b","kind":"allow_until_noon"},{"optionId":"b","kind":"allow_once"},{"optionId":"c","kind":"reject_always"}]"#,
+        )
+        .unwrap();
+        let ids: Vec<String> = choices(&options).into_iter().map(|c| c.id).collect();
+        assert_eq!(ids, ["c"]);
+        assert_eq!(plain(&options, Decision::Allow), None);
+        assert_eq!(plain(&options, Decision::Deny).unwrap().option_id, "c");
+        assert_eq!(["a", "b", "c"].map(|id| decision_of(&options, id)), [None, None, Some(Decision::Deny)]);
+        assert!(is_clients_alone(&options[..5]) && is_clients_alone(&[]) && !is_clients_alone(&options));
     }
 
     #[test]

@@ -149,6 +149,32 @@ fn a9_where_nobody_else_is_the_agent_hears_the_clients_error() {
 }
 
 #[test]
+fn a4_options_that_askd_has_no_word_for_are_the_clients_alone() {
+    let lists = [
+        json!([]),
+        json!([{"optionId":"ok","name":"?","kind":"allow_until_noon"}]),
+        json!([{"optionId":"ok","name":"Yes","kind":"allow_once"},{"optionId":"ok","name":"No","kind":"reject_once"}]),
+    ];
+    for list in lists {
+        for dismissed in [true, false] {
+            let mut stage = Stage::new("agent", &json!({}));
+            stage.agent(&json!({"id":4,"method":"session/request_permission","params":{"sessionId":"s",
+                "toolCall":{"toolCallId":"c","title":"t"},"options":list}}));
+            let raise = &stage.raised[0].1;
+            assert!(raise.needs_own_prompt && raise.options.is_empty(), "nobody else may allow it");
+            assert_eq!(raise.own_prompt.as_ref().unwrap().at, "The Client");
+            let answer = if dismissed {
+                json!({"id":4,"result":{"outcome":{"outcome":"cancelled"}}})
+            } else {
+                json!({"id":4,"result":{"outcome":{"outcome":"selected","optionId":"ok"}}})
+            };
+            stage.client(&answer);
+            assert_eq!(stage.to_agent, [format!("{answer}\n")], "its own bytes");
+        }
+    }
+}
+
+#[test]
 fn a9_an_option_that_was_not_offered_is_no_answer() {
     let mut stage = Stage::new("agent", &json!({}));
     stage.ask(&json!(4), "s", "c");

@@ -239,12 +239,12 @@ pub(crate) fn hidden_ask(id: &str, child: &str, call: &str) -> HiddenEvent {
     }))
 }
 
-/// Every line that reaches the client and is of a method that we write is right by the protocol's own types.
+/// Every line that we write to the client is right by the protocol's own types.
 fn check(line: &str) {
     let Ok(message) = serde_json::from_str::<Value>(line) else { return };
     let params = message["params"].clone();
     match message["method"].as_str() {
-        Some("session/request_permission") if params["toolCall"].is_object() => {
+        Some("session/request_permission") if line.starts_with("{\"jsonrpc\":\"2.0\",\"id\"") => {
             serde_json::from_value::<schema::RequestPermissionRequest>(params).expect(line);
         }
         Some("session/update") if line.starts_with("{\"jsonrpc\":\"2.0\",\"method\"") => {

@@ -3,6 +3,7 @@
 use askd_wire::Observation;
 
 use super::super::act::Dismiss;
+use super::super::ask::decision_of;
 use super::super::message::{self, Id, Message};
 use super::super::raw::Object;
 use super::settle::Fate;
@@ -228,7 +229,7 @@ impl Machine {
         slot.dialog = Dialog::Closed;
         match Reply::read(slot.form, result) {
             Reply::Selected(option) if slot.options.iter().any(|o| o.option_id == option) => {
-                let decision = slot.options.iter().find(|o| o.option_id == option).and_then(|o| o.decision());
+                let decision = decision_of(&slot.options, &option);
                 let answer = ClientAnswer { line, option, decision };
                 slot.state = State::Deciding { answer, since: now, sent: false };
                 match (slot.askd, decision) {

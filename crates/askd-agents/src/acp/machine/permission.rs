@@ -1,10 +1,10 @@
 //! `session/request_permission`: the agent's own asks and those that it forwards for its children.
 
-use askd_wire::{Action as WireAction, Attendance, Class, RaiseAsk, RequesterKind, Subagent};
+use askd_wire::{Action as WireAction, Attendance, Class, OwnPrompt, RaiseAsk, RequesterKind, Subagent};
 use serde_json::value::RawValue;
 
 use super::super::act::Action;
-use super::super::ask::{Call, FxMark, Permission, choices};
+use super::super::ask::{Call, FxMark, Permission, choices, is_clients_alone};
 use super::super::message::{self, Id};
 use super::super::raw::Object;
 use super::slot::{Askd, Dialog, Form, Origin, Show, Slot, State};
@@ -102,6 +102,7 @@ impl Machine {
             Box::new(Retold { id: id.clone(), params: params.to_owned(), name }) as Box<dyn Show>
         });
         let line = shown.as_ref().map_or(line, |(_, line)| line.clone());
+        let alone = is_clients_alone(&permission.options);
         let slot = Slot {
             origin: Origin::Request(id),
             form: Form::Permission,
@@ -120,7 +121,7 @@ impl Machine {
             } else {
                 Dialog::Open
             },
-            askd: Askd::Raising,
+            askd: if alone { Askd::Off } else { Askd::Raising },
             state: State::Open,
             left: None,
             failed: false,
@@ -280,6 +281,7 @@ impl Machine {
         let known = self.sessions.get(q.session);
         let turn = self.sessions.get(&q.slot.root).map(|s| s.turn.to_string());
         let tool = q.call.name.clone().or_else(|| q.call.kind.clone()).filter(|name| !name.is_empty());
+        let alone = is_clients_alone(&q.slot.options);
         let in_background = self.client.gone || q.child.is_some_and(|child| child.background);
         RaiseAsk {
             key: format!("{}-{}", self.settings.mark, q.no),
@@ -311,8 +313,8 @@ impl Machine {
             requester: RequesterKind::Proxy,
             grace_secs: LINK_GRACE_SECS,
             instance: self.settings.instance.clone(),
-            own_prompt: None,
-            needs_own_prompt: false,
+            own_prompt: alone.then(|| OwnPrompt { at: self.client.name.clone(), blocked: false }),
+            needs_own_prompt: alone,
             supersedes: None,
             place: None,
             extra: serde_json::Map::new(),

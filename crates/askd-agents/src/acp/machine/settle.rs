@@ -3,7 +3,7 @@
 use askd_wire::{Decision, Observation, Outcome, Verdict};
 
 use super::super::act::{Action, Answered, AskNo, News};
-use super::super::ask::plain;
+use super::super::ask::{decision_of, plain};
 use super::super::message;
 use super::super::raw::Object;
 use super::Machine;
@@ -101,7 +101,7 @@ impl Machine {
                     Verdict::Allow => Decision::Allow,
                     Verdict::Deny | Verdict::None => Decision::Deny,
                 };
-                let offered = |id: &String| slot.options.iter().any(|o| o.option_id == *id);
+                let offered = |id: &String| decision_of(&slot.options, id).is_some();
                 let option = outcome
                     .option
                     .clone()
