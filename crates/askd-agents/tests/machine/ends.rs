@@ -468,6 +468,25 @@ fn a15_without_a_client_asks_wait_for_the_grace() {
 }
 
 #[test]
+fn a15_what_the_client_said_before_it_went_counts() {
+    for raised in [true, false] {
+        let mut stage = Stage::with_grace(false, Duration::ZERO);
+        stage.agent(&json!({"id":4,"method":"session/request_permission","params":{"sessionId":"s",
+            "toolCall":{"toolCallId":"c"},"options":[{"optionId":"ok","name":"Allow","kind":"allow_once"}]}}));
+        stage.ask(&json!(5), "s", "d");
+        if raised {
+            stage.news(News::Raised { ask: 1, timed: None });
+        }
+        stage.select(&json!(4), "ok");
+        stage.client_closed();
+        assert_eq!(stage.answers(&json!(4))[0]["result"]["outcome"]["optionId"], "ok");
+        assert_eq!(stage.answers(&json!(5))[0]["result"]["outcome"]["outcome"], "cancelled");
+        assert_eq!(stage.was_told("Record { ask: 1, allowed: true }"), !raised);
+        assert!(stage.closed);
+    }
+}
+
+#[test]
 fn the_agents_end_withdraws_everything() {
     let mut stage = Stage::new("agent", &json!({}));
     stage.ask(&json!(4), "s", "c");

@@ -30,9 +30,13 @@ const HIDDEN_OPTIONS: &[HiddenOption] = &[
 
 impl Stage {
     pub(crate) fn bare(translate: bool) -> Self {
+        Self::with_grace(translate, Duration::from_secs(60))
+    }
+
+    pub(crate) fn with_grace(translate: bool, grace: Duration) -> Self {
         let settings = Settings {
             dismiss: Dismiss::Ignore,
-            grace: Duration::from_secs(60),
+            grace,
             translate,
             mark: "m".to_owned(),
             agent: "agent".to_owned(),

@@ -241,6 +241,8 @@ impl Machine {
         }
         self.closing = None;
         for no in self.open_asks() {
+            // What the client said before it went counts.
+            self.settle_by_client(no, settle::Proof::Waiting);
             // Nobody decided, and for a hidden ask there is no word for that.
             let is_request = |slot: &Slot| matches!(slot.origin, slot::Origin::Request(_));
             let tell_agent = self.asks.get(&no).is_some_and(is_request);
