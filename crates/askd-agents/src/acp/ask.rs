@@ -100,6 +100,8 @@ pub(crate) struct Call {
     pub(crate) input: Option<String>,
     pub(crate) content: Option<String>,
     pub(crate) locations: Option<String>,
+    /// What the input of one that is over said of the subagent that it started: its description and its kind.
+    pub(crate) subagent: (Option<String>, Option<String>),
 }
 
 impl Permission {
@@ -138,6 +140,7 @@ impl Call {
             input: json("rawInput").filter(|text| text != "{}"),
             content: json("content").filter(|text| text != "[]"),
             locations: json("locations").filter(|text| text != "[]"),
+            subagent: (None, None),
         })
     }
 
@@ -161,9 +164,18 @@ impl Call {
         matches!(self.status.as_deref(), Some("completed" | "failed"))
     }
 
-    /// A field of the input that is a string.
-    pub(crate) fn input_text(&self, name: &str) -> Option<String> {
-        Object::parse(self.input.as_deref()?)?.text(name)
+    /// What the input says of the subagent that the call starts: its description and its kind.
+    pub(crate) fn spawned(&self) -> (Option<String>, Option<String>) {
+        match self.input.as_deref().and_then(Object::parse) {
+            Some(input) => (input.text("description"), input.text("subagent_type")),
+            None => self.subagent.clone(),
+        }
+    }
+
+    /// It is over: what is big is not needed any more.
+    pub(crate) fn shrink(&mut self) {
+        self.subagent = self.spawned();
+        (self.input, self.content, self.locations) = (None, None, None);
     }
 
     /// The input as askd gets it: the raw input, else what was shown in its place.
@@ -216,6 +228,21 @@ mod tests {
         assert_eq!(plain(&options, Decision::Deny).unwrap().option_id, "c");
         assert_eq!(["a", "b", "c"].map(|id| decision_of(&options, id)), [None, None, Some(Decision::Deny)]);
         assert!(is_clients_alone(&options[..5]) && is_clients_alone(&[]) && !is_clients_alone(&options));
+    }
+
+    #[test]
+    fn a_call_that_is_over_is_small_and_still_names_its_subagent() {
+        let text = format!(
+            r#"{{"toolCallId":"c","title":"T","status":"completed","rawInput":{{"description":"D","subagent_type":"S","prompt":"{}"}}}}"#,
+            "x".repeat(100_000)
+        );
+        let mut call = Call::read(&Object::parse(&text).unwrap()).unwrap();
+        let before = call.spawned();
+        call.shrink();
+        call.shrink();
+        assert_eq!(call.spawned(), before);
+        assert_eq!(before, (Some("D".to_owned()), Some("S".to_owned())));
+        assert!(format!("{call:?}").len() < 1000);
     }
 
     #[test]

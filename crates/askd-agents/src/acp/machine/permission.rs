@@ -197,8 +197,8 @@ impl Machine {
                         .and_then(Object::parse)
                         .is_some_and(|input| input.get("run_in_background") == Some("true"))
             });
-            let name = spawn.and_then(|call| call.input_text("description").or_else(|| call.title.clone()));
-            (name, spawn.and_then(|call| call.input_text("subagent_type")), background)
+            let (description, kind) = spawn.map(Call::spawned).unwrap_or_default();
+            (description.or_else(|| spawn.and_then(|call| call.title.clone())), kind, background)
         };
         if let Some(FxMark { session: child, work, .. }) = &permission.fx {
             let (name, kind, background) = spawned_by(work, session);

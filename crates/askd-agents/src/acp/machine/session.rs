@@ -211,8 +211,7 @@ impl Machine {
             return;
         }
         let ran = known.status.as_deref() == Some("completed");
-        // What is big is not needed any more.
-        (known.content, known.locations) = (None, None);
+        known.shrink();
         if calls.len() > MOST_CALLS {
             calls.retain(|other, call| *other == id || !call.is_over());
         }
