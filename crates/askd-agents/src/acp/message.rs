@@ -8,18 +8,22 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A JSON-RPC id, compared as a JSON value (`1` is not `"1"`) and written back as it came.
+/// A JSON-RPC id, compared as a JSON value (`1` is not `"1"`, but it is `1.0`) and written back as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Id {
-    value: Value,
+    key: String,
     text: String,
 }
 
 impl Id {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
-        (value.is_string() || value.is_number() || value.is_null())
-            .then(|| Self { value, text: text.to_owned() })
+        let key = match value {
+            Value::Number(_) => plain_number(text.trim()),
+            Value::String(_) | Value::Null => value.to_string(),
+            _ => return None,
+        };
+        Some(Self { key, text: text.to_owned() })
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -28,13 +32,41 @@ impl Id {
 
     /// For tables: the same for equal values and for no others.
     pub(crate) fn key(&self) -> String {
-        self.value.to_string()
+        self.key.clone()
     }
 }
 
 impl PartialEq for Id {
     fn eq(&self, other: &Self) -> bool {
-        self.value == other.value
+        self.key == other.key
+    }
+}
+
+/// Longest number that is written out; a double has no more digits before its programs write an exponent.
+const MOST_DIGITS: i64 = 21;
+
+/// The same text for the same number: programs that read numbers as doubles send `1.0` back as `1` and `1e2` as `100`.
+/// Exact, so that large integers that differ in their last digit stay apart.
+fn plain_number(text: &str) -> String {
+    let (sign, rest) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
+    let (mantissa, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let Ok(exponent) = exponent.parse::<i64>() else { return text.to_owned() };
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
+    let significant = digits.trim_end_matches('0');
+    if significant.is_empty() {
+        return "0".to_owned();
+    }
+    let length = |text: &str| i64::try_from(text.len()).unwrap_or(i64::MAX);
+    let zeros = length(digits) - length(significant);
+    let exponent = exponent.saturating_sub(length(fraction)).saturating_add(zeros);
+    let written = usize::try_from(exponent)
+        .ok()
+        .filter(|_| length(significant).saturating_add(exponent) <= MOST_DIGITS);
+    match written {
+        Some(zeros) => format!("{sign}{significant}{}", "0".repeat(zeros)),
+        None => format!("{sign}{significant}e{exponent}"),
     }
 }
 
@@ -58,23 +90,51 @@ pub(crate) enum Message<'a> {
     Other,
 }
 
-#[derive(Deserialize)]
+/// The members that matter. Where one comes twice, the last counts, as most programs read it.
+#[derive(Default)]
 struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<String>,
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    /// Not `null`, which many programs write beside a result.
     error: Option<&'a RawValue>,
 }
 
-/// Keeps `null` apart from nothing.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+impl<'de> Deserialize<'de> for Envelope<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Envelope<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
+        let mut seen = Envelope::default();
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match &*key {
+                "id" => seen.id = Some(map.next_value()?),
+                "method" => seen.method = map.next_value()?,
+                "params" => seen.params = Some(map.next_value()?),
+                "result" => seen.result = Some(map.next_value()?),
+                "error" => {
+                    let error: &'de RawValue = map.next_value()?;
+                    seen.error = Some(error).filter(|error| error.get() != "null");
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(seen)
+    }
 }
 
 pub(crate) fn look(line: &[u8]) -> Message<'_> {
@@ -86,13 +146,14 @@ pub(crate) fn look(line: &[u8]) -> Message<'_> {
         None => None,
     };
     match (envelope.method, id) {
-        (Some(method), Some(id)) => Message::Request { id, method, params },
-        (Some(method), None) => Message::Notification { method, params },
-        (None, Some(id)) if envelope.result.is_some() || envelope.error.is_some() => {
+        (Some(method), Some(id)) => Message::Request { id, method: method.into(), params },
+        (Some(method), None) => Message::Notification { method: method.into(), params },
+        // With nothing in it, it is a response all the same: its request gets no other one.
+        (None, Some(id)) => {
             let result = envelope.result.filter(|_| envelope.error.is_none()).map(RawValue::get);
             Message::Response { id, result }
         }
-        (None, _) => Message::Other,
+        (None, None) => Message::Other,
     }
 }
 
@@ -251,6 +312,21 @@ mod tests {
         assert_ne!(id("0"), id("null"));
         assert_eq!(id(r#""a""#).key(), id(r#""\u0061""#).key());
         assert!(Id::parse("[1]").is_none());
+        for same in [
+            ["1", "1.0"],
+            ["100", "1e2"],
+            ["-5", "-50e-1"],
+            ["0", "-0.0"],
+            ["1.50", "15E-1"],
+            ["1e30", "10e29"],
+        ] {
+            assert_eq!(id(same[0]), id(same[1]), "{same:?}");
+            assert_eq!(id(same[0]).key(), id(same[1]).key(), "{same:?}");
+        }
+        for other in [["1", "-1"], ["1", "1.5"], ["9007199254740993", "9007199254740992"], ["1e22", "1e23"]] {
+            assert_ne!(id(other[0]), id(other[1]), "{other:?}");
+        }
+        assert_eq!(id("1.0").text(), "1.0");
     }
 
     #[test]
@@ -278,8 +354,17 @@ mod tests {
         ));
         assert!(matches!(look(br#"{"id":0,"method":"x"}"#), Message::Request { params: "null", .. }));
         assert!(matches!(look(b"{\"method\":\"x\",\"params\":[1]}\r\n"), Message::Notification { .. }));
-        for other in [&b"hello"[..], b"", b"[]", b"{}", b"{\"id\":1}", b"{\"id\":{},\"result\":1}", b"\xff{}"]
+        for empty in
+            [&br#"{"id":1}"#[..], br#"{"id":1,"error":null}"#, br#"{"id":1,"result":{},"error":{"code":1}}"#]
         {
+            assert!(matches!(look(empty), Message::Response { result: None, .. }), "{empty:?}");
+        }
+        for full in
+            [&br#"{"id":1,"error":null,"result":7}"#[..], br#"{"id":1,"result":6,"result":7,"error":null}"#]
+        {
+            assert!(matches!(look(full), Message::Response { result: Some("7"), .. }), "{full:?}");
+        }
+        for other in [&b"hello"[..], b"", b"[]", b"{}", b"{\"id\":{},\"result\":1}", b"\xff{}"] {
             assert!(matches!(look(other), Message::Other), "{other:?}");
         }
     }

@@ -68,6 +68,45 @@ fn a8_an_id_that_the_agent_gives_again_is_another_request() {
 }
 
 #[test]
+fn a8_a_late_answer_is_swallowed_however_it_is_written() {
+    let selected = r#"{"outcome":{"outcome":"selected","optionId":"no"}}"#;
+    let late = [
+        format!(r#"{{"jsonrpc":"2.0","id":4.0,"result":{selected}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":40e-1,"result":{selected}}}"#),
+        format!(r#"{{"result":{{}},"result":{selected},"id":4}}"#),
+        format!(r#"{{"result":{selected},"error":null,"id":4}}"#),
+        r#"{"jsonrpc":"2.0","id":4}"#.to_owned(),
+    ];
+    for late in late {
+        let mut stage = Stage::new("agent", &json!({}));
+        let ask = stage.ask(&json!(4), "s", "c");
+        stage.elsewhere(ask, "ok", Verdict::Allow);
+        stage.clear();
+        stage.client_raw(format!("{late}\n").as_bytes());
+        assert!(stage.to_agent.is_empty(), "{late}");
+    }
+}
+
+#[test]
+fn a4_an_answer_counts_with_a_null_error_or_another_form_of_the_number() {
+    let selected = r#"{"outcome":{"outcome":"selected","optionId":"ok"}}"#;
+    for (asked, answer) in [
+        ("4", format!(r#"{{"error":null,"id":4,"result":{selected}}}"#)),
+        ("4", format!(r#"{{"id":4,"result":{selected},"error":null}}"#)),
+        ("4.0", format!(r#"{{"id":4,"result":{selected}}}"#)),
+        ("1e2", format!(r#"{{"id":100,"result":{selected}}}"#)),
+    ] {
+        let mut stage = Stage::new("agent", &json!({}));
+        let id: Value = serde_json::from_str(asked).unwrap();
+        let ask = stage.ask(&id, "s", "c");
+        let answer = format!("{answer}\n");
+        stage.client_raw(answer.as_bytes());
+        stage.news(News::Answered { ask, how: Answered::Won });
+        assert_eq!(stage.to_agent, [answer]);
+    }
+}
+
+#[test]
 fn a8_an_answer_that_crosses_loses() {
     let mut stage = Stage::new("agent", &json!({}));
     let ask = stage.ask(&json!(4), "s", "c");
