@@ -4,5 +4,6 @@
 //! Read [`hidden`] first: asks that an agent keeps to itself, and how another module watches for them.
 
 pub mod acp;
+pub mod foreground;
 pub mod hidden;
 pub mod opencode;

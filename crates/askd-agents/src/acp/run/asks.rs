@@ -14,12 +14,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::act::{AskNo, News};
 use super::desk::timed;
+use super::late::Late;
 use super::link::{Busy, BusyGuard, OBSERVED_PATIENCE, Unheard};
 
 /// Between two attempts to reach a daemon that is not there.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long a finished ask waits to hear that its call ended.
-const CONFIRM_PATIENCE: Duration = Duration::from_secs(3600);
+/// The longest time between two attempts to reach one that is away.
+const LONGEST_ABSENCE: Duration = Duration::from_secs(5);
+/// The longest time between two attempts to tell the daemon something.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// How long a finished ask waits to hear that its outcome was handed on.
+const HANDED_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What an ask's thread is told.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub(super) type Known = Arc<Mutex<Option<(String, String)>>>;
 /// The other end of an ask's thread.
 #[derive(Debug, Clone)]
 pub(super) struct Handle {
+    no: AskNo,
+    late: Arc<Late>,
     orders: Sender<Order>,
     wake: Arc<PipeWriter>,
     pub(super) known: Known,
@@ -50,10 +57,13 @@ impl Handle {
         self.order(Order::Handed);
     }
 
+    /// Tells the thread; when that has ended already, what is left to tell goes its own way.
     pub(super) fn order(&self, order: Order) {
-        if self.orders.send(order).is_ok() {
-            let _ = (&*self.wake).write(&[1]);
-        }
+        self.late.order(self.no, order, |order| {
+            if self.orders.send(order).is_ok() {
+                let _ = (&*self.wake).write(&[1]);
+            }
+        });
     }
 }
 
@@ -71,6 +81,8 @@ pub(super) struct Around {
     pub(super) busy: Busy,
     /// Observations made before the ask that the daemon has not heard.
     pub(super) unheard: Unheard,
+    /// Asks whose threads have ended.
+    pub(super) late: Arc<Late>,
 }
 
 /// Starts the thread of one ask.
@@ -78,6 +90,7 @@ pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk) -> io::Result<Ha
     let (orders, received) = channel();
     let (wake, written) = io::pipe()?;
     let known = Known::default();
+    let late = Arc::clone(&around.late);
     let asking = Asking {
         around,
         no,
@@ -91,8 +104,8 @@ pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk) -> io::Result<Ha
     std::thread::Builder::new()
         .name(format!("ask-{no}"))
         .stack_size(512 * 1024)
-        .spawn(move || asking.run())?;
-    Ok(Handle { orders, wake: Arc::new(written), known })
+        .spawn(move || asking.run_to_end())?;
+    Ok(Handle { no, late, orders, wake: Arc::new(written), known })
 }
 
 struct Asking {
@@ -138,16 +151,34 @@ enum Next {
 }
 
 impl Asking {
-    fn run(mut self) {
+    fn run_to_end(mut self) {
+        self.run();
+        let id = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone().map(|(id, _)| id);
+        self.around.late.over(self.no, id);
+        // What was said before that is heard here.
+        while let Ok(order) = self.orders.try_recv() {
+            self.obey(order);
+        }
+    }
+
+    fn run(&mut self) {
         self.guard = Some(self.around.busy.enter());
         // A cancel that came before this ask must not reach the daemon behind it.
         self.around.unheard.wait(OBSERVED_PATIENCE);
+        let mut pause = PAUSE;
         loop {
+            let began = Instant::now();
             match self.ask() {
                 Next::Over => return,
                 Next::Again => {}
             }
-            match self.order(PAUSE) {
+            if began.elapsed() > LONGEST_ABSENCE {
+                pause = PAUSE;
+            }
+            let this = pause;
+            // Well within the time that an ask which the client left waits for a daemon.
+            pause = (pause * 2).min(LONGEST_ABSENCE);
+            match self.order(this) {
                 Some(order) => {
                     self.obey(order);
                     return;
@@ -228,13 +259,9 @@ impl Asking {
         self.tell(News::Outcome { ask: self.no, outcome: Box::new(outcome) });
         // From here on the end of the proxy does not wait for this thread, unless it is told something.
         self.guard = None;
-        while let Some(order) = self.order(CONFIRM_PATIENCE) {
+        if let Some(order) = self.order(HANDED_PATIENCE) {
             let _telling = self.around.busy.enter();
-            let more = matches!(order, Order::Handed | Order::Record { .. });
             self.obey(order);
-            if !more {
-                break;
-            }
         }
         Next::Over
     }
@@ -262,14 +289,16 @@ impl Asking {
     /// Carries out an order, again and again until the daemon took it or refused it.
     fn obey(&mut self, order: Order) {
         let until = Instant::now() + Duration::from_secs(600);
+        let mut pause = Duration::from_millis(500);
         loop {
             let done = self.try_to(&order);
             match done {
                 Ok(()) => return,
                 Err(Unavailable::Refused(problem)) if problem.code != Code::NotRecorded => return,
                 Err(_) if Instant::now() >= until => return,
-                Err(_) => std::thread::sleep(Duration::from_millis(500)),
+                Err(_) => std::thread::sleep(pause),
             }
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

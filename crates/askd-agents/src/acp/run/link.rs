@@ -14,6 +14,7 @@ use askd_wire::{Observation, ObservationBatch};
 use super::super::act::{Action, AskNo, News};
 use super::asks::{self, Around, Handle, Order};
 use super::desk::{Desk, Job, Surfaces};
+use super::late::Late;
 use super::presence;
 
 /// Observations that wait for a daemon that is not there; the oldest go first.
@@ -133,13 +134,17 @@ impl Link {
             let _ = daemon::connect_or_start(&starting, Door::Ask, starter.as_deref(), until);
         })?;
         let client = Arc::new(Mutex::new("the ACP client".to_owned()));
-        let around =
-            Around { places: places.clone(), exe, token, sink, client, busy: Busy::default(), unheard };
+        let busy = Busy::default();
+        let late = Late::start(places.clone(), exe.clone(), token.clone(), busy.clone())?;
+        let around = Around { places: places.clone(), exe, token, sink, client, busy, unheard, late };
         Ok(Self { around, asks: HashMap::new(), desk, observed, recording, surfaces, kept: BTreeMap::new() })
     }
 
     /// Takes what concerns the daemon; gives back everything else.
     pub(super) fn take(&mut self, action: Action) -> Option<Action> {
+        for over in self.around.late.newly_over() {
+            self.asks.remove(&over);
+        }
         match action {
             Action::Raise { ask, raise } => match asks::start(self.around.clone(), ask, *raise) {
                 Ok(handle) => {
@@ -207,8 +212,9 @@ impl Link {
     }
 
     fn order(&self, ask: AskNo, order: Order) {
-        if let Some(handle) = self.asks.get(&ask) {
-            handle.order(order);
+        match self.asks.get(&ask) {
+            Some(handle) => handle.order(order),
+            None => self.around.late.order(ask, order, drop),
         }
     }
 

@@ -2,9 +2,13 @@
 //! Readers lock the machine, which never waits for anything, and nothing else.
 
 mod asks;
+mod clock;
 mod desk;
+mod late;
 mod link;
+mod log;
 mod outlet;
+mod pipe;
 mod presence;
 
 use std::ffi::OsString;
@@ -14,7 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use askd_client::{Places, random_hex};
@@ -22,9 +28,13 @@ use askd_wire::Instance;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use self::clock::Due;
 use self::link::Link;
+use self::log::Log;
 use self::outlet::Outlet;
+use self::pipe::Patient;
 use super::{Action, Dismiss, Machine, News, Settings};
+use crate::foreground::terminal_has_sent_it;
 use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenSource};
 
 /// Longest line that is taken; a peer that sends more is no ACP peer.
@@ -35,6 +45,8 @@ const CHUNK: usize = 512 * 1024;
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// How long an agent may live on after its input was closed and nobody reads it.
 const LINGER: Duration = Duration::from_secs(10);
+/// How often it is looked at whether anybody reads it, once its input was closed.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// What `askd acp` is started with.
 pub struct Options {
@@ -48,7 +60,7 @@ pub struct Options {
     pub translate: bool,
     /// For agents that keep asks to themselves.
     pub adapter: Option<Box<dyn HiddenAdapter>>,
-    /// Takes one line for standard error.
+    /// Takes one line for standard error; it may block.
     pub log: fn(&str),
 }
 
@@ -67,12 +79,12 @@ struct Proxy {
     to_agent: Outlet,
     to_client: Outlet,
     /// Wakes the clock when something else is due.
-    due: (Mutex<Option<Duration>>, Condvar),
+    due: Due,
     agent: Pid,
     hidden: OnceLock<Arc<dyn HiddenSource>>,
-    log: fn(&str),
-    /// The agent's input was closed by us.
-    closed: OnceLock<()>,
+    log: Log,
+    /// Lines of the agent so far.
+    heard: AtomicU64,
 }
 
 /// Runs the agent behind the proxy until it ends; gives its exit status, 128 and the signal's number when a signal
@@ -116,12 +128,16 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
         began: Instant::now(),
         to_agent: Outlet::start("to-agent", File::from(OwnedFd::from(input)))?,
         to_client: Outlet::start("to-client", File::from(private(io::stdout())?))?,
-        due: (Mutex::new(None), Condvar::new()),
+        due: Due::default(),
         agent,
         hidden: OnceLock::new(),
-        log: options.log,
-        closed: OnceLock::new(),
+        log: Log::start(options.log)?,
+        heard: AtomicU64::new(0),
     });
+    // The client sees the end when the outlet closes: no other copy may stay open.
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(null);
+    }
     let hearing = Arc::clone(&proxy);
     let sink = Arc::new(move |news: News| hearing.drive(|machine, now| machine.news(news, now)));
     let link = Link::start(&options.places, options.exe.take(), token, sink)?;
@@ -131,7 +147,7 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
         proxy.watch_hidden(&mut **adapter);
     }
     let reading = Arc::clone(&proxy);
-    let (done, agent_is_done) = std::sync::mpsc::channel();
+    let (done, agent_is_done) = channel();
     spawn("from-agent", move || {
         reading.read_agent(output);
         let _ = done.send(());
@@ -143,7 +159,7 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
 
     let status = proxy.wait(&mut child)?;
     // What it wrote last is still in the pipe.
-    let _ = agent_is_done.recv_timeout(LAST_WORDS);
+    proxy.hear_out(&agent_is_done);
     proxy.drive(|machine, now| {
         machine.agent_closed(now);
     });
@@ -151,11 +167,12 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
     let link = lock(&proxy.link).take();
     let told = link.is_none_or(|mut link| link.finish(LAST_WORDS));
     if !told {
-        (proxy.log)("askd acp: not every answer of the client could be told to the askd daemon");
+        proxy.log.say("askd acp: not every answer of the client could be told to the askd daemon".to_owned());
     }
     if !written {
-        (proxy.log)("askd acp: the client did not read everything");
+        proxy.log.say("askd acp: the client did not read everything".to_owned());
     }
+    proxy.log.finish(LAST_WORDS);
     Ok(exit_code(status))
 }
 
@@ -173,32 +190,26 @@ impl Proxy {
             self.act(action);
         }
         let next = machine.next_tick();
-        drop(machine);
-        let mut due = lock(&self.due.0);
-        if *due != next {
-            *due = next;
-            self.due.1.notify_all();
-        }
+        self.due.publish(machine, next);
     }
 
     fn act(&self, action: Action) {
         match action {
             Action::ToAgent(line) => self.to_agent.push(line),
             Action::ToClient(line) => self.to_client.push(line),
-            Action::Log(text) => (self.log)(&format!("askd acp: {text}")),
+            Action::Log(text) => self.log.say(format!("askd acp: {text}")),
             Action::CloseAgent => {
                 self.to_agent.close();
-                let _ = self.closed.set(());
                 self.end_lingering();
             }
             Action::HiddenReply { ask, id, reply, message } => {
                 let Some(source) = self.hidden.get().cloned() else { return };
                 let sink = lock(&self.link).as_ref().map(Link::sink);
-                let log = self.log;
+                let log = self.log.clone();
                 let _ = spawn("hidden-reply", move || {
                     let done = source.reply(&id, reply, message.as_deref());
                     if let Err(HiddenError::Failed(why)) = &done {
-                        log(&format!("askd acp: the answer did not reach the agent: {why}"));
+                        log.say(format!("askd acp: the answer did not reach the agent: {why}"));
                     }
                     if let Some(sink) = sink {
                         sink(News::HiddenReplied { ask, delivered: done.is_ok() });
@@ -217,7 +228,7 @@ impl Proxy {
                     None => None,
                 };
                 if let Some(Action::Log(text)) = left {
-                    (self.log)(&format!("askd acp: {text}"));
+                    self.log.say(format!("askd acp: {text}"));
                 }
             }
         }
@@ -228,28 +239,49 @@ impl Proxy {
         loop {
             self.to_client.wait_for_room();
             match next_line(&mut output) {
-                Ok(Some(line)) => self.drive(|machine, now| machine.agent_line(line, now)),
+                Ok(Some(line)) => {
+                    self.heard.fetch_add(1, Ordering::Relaxed);
+                    self.drive(|machine, now| machine.agent_line(line, now));
+                }
                 Ok(None) => break,
                 Err(error) => {
-                    (self.log)(&format!("askd acp: reading the agent: {error}"));
+                    self.log.say(format!("askd acp: reading the agent: {error}"));
                     break;
                 }
             }
         }
         self.drive(|machine, now| machine.agent_closed(now));
+        // The agent may live on; the client sees that it says nothing more.
+        self.to_client.close();
+    }
+
+    /// What the ended agent wrote last is read, as long as there is more of it or the client is slow. A process that
+    /// it left behind may hold the pipe open for ever.
+    fn hear_out(&self, done: &Receiver<()>) {
+        loop {
+            let heard = self.heard.load(Ordering::Relaxed);
+            match done.recv_timeout(LAST_WORDS) {
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let goes_on = self.to_client.is_full() || self.heard.load(Ordering::Relaxed) != heard;
+            if !goes_on || self.to_client.is_hurried() {
+                return;
+            }
+        }
     }
 
     fn read_client(&self) {
         let input = private(io::stdin()).map(File::from);
         if let Ok(input) = input {
-            let mut input = BufReader::with_capacity(CHUNK, input);
+            let mut input = BufReader::with_capacity(CHUNK, Patient(Arc::new(input)));
             loop {
                 self.to_agent.wait_for_room();
                 match next_line(&mut input) {
                     Ok(Some(line)) => self.drive(|machine, now| machine.client_line(line, now)),
                     Ok(None) => break,
                     Err(error) => {
-                        (self.log)(&format!("askd acp: reading the client: {error}"));
+                        self.log.say(format!("askd acp: reading the client: {error}"));
                         break;
                     }
                 }
@@ -259,29 +291,20 @@ impl Proxy {
     }
 
     fn keep_time(&self) {
-        let mut due = lock(&self.due.0);
         loop {
-            due = match *due {
-                None => self.due.1.wait(due).unwrap_or_else(PoisonError::into_inner),
-                Some(at) => {
-                    let left = at.saturating_sub(self.now());
-                    if left.is_zero() {
-                        *due = None;
-                        drop(due);
-                        self.drive(|machine, now| machine.tick(now));
-                        lock(&self.due.0)
-                    } else {
-                        self.due.1.wait_timeout(due, left).unwrap_or_else(PoisonError::into_inner).0
-                    }
-                }
-            };
+            self.due.wait(|| self.now());
+            self.drive(|machine, now| machine.tick(now));
         }
     }
 
-    /// An agent that does not end by itself when its input was closed would live for ever with nobody at it.
+    /// An agent that does not end by itself when its input was closed would live for ever with nobody at it. As long as
+    /// somebody reads what it writes, somebody is at it.
     fn end_lingering(&self) {
-        let agent = self.agent;
+        let (agent, to_client) = (self.agent, self.to_client.clone());
         let _ = spawn("linger", move || {
+            while !to_client.is_deserted() {
+                std::thread::sleep(LOOK);
+            }
             std::thread::sleep(LINGER);
             // The proxy ends with the agent, so it is still there when this thread is.
             let _ = kill_process(agent, Signal::TERM);
@@ -289,13 +312,16 @@ impl Proxy {
     }
 
     fn forward_signals(&self) -> io::Result<()> {
-        let agent = self.agent;
         for (number, signal) in [(SIGTERM, Signal::TERM), (SIGINT, Signal::INT), (SIGHUP, Signal::HUP)] {
             let (mut read, write) = io::pipe()?;
             signal_hook::low_level::pipe::register(number, OwnedFd::from(write))?;
+            let (agent, to_client) = (self.agent, self.to_client.clone());
             spawn("signal", move || {
                 while matches!(read.read(&mut [0]), Ok(1)) {
-                    let _ = kill_process(agent, signal);
+                    if !(signal == Signal::INT && terminal_has_sent_it()) {
+                        let _ = kill_process(agent, signal);
+                    }
+                    to_client.hurry();
                 }
             })?;
         }
@@ -315,7 +341,7 @@ impl Proxy {
                     }
                 });
             }
-            Err(error) => (self.log)(&format!("askd acp: asks of subagents cannot be seen: {error}")),
+            Err(error) => self.log.say(format!("askd acp: asks of subagents cannot be seen: {error}")),
         }
     }
 

@@ -10,8 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::desk::Surfaces;
 
-/// Between two attempts to reach the daemon.
+/// Between the first two attempts to reach the daemon.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The longest time between two of them.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// For what of an event is still on its way.
 const REST: Duration = Duration::from_millis(50);
 
@@ -24,12 +26,14 @@ pub(super) fn keep(
     session: &str,
     over: &PipeReader,
 ) {
+    let mut pause = PAUSE;
     loop {
         match attach(places, client, &format!("{agent}/{session}")) {
             Ok((surface, mut events)) => {
                 set(surfaces, session, Some(surface));
                 let ended = stay(&mut events, over);
                 set(surfaces, session, None);
+                pause = PAUSE;
                 if ended {
                     return;
                 }
@@ -38,9 +42,10 @@ pub(super) fn keep(
             Err(CallError::Refused(problem)) if problem.code == Code::NotPermitted => return,
             Err(_) => {}
         }
-        if is_over(over, None, Some(PAUSE)) {
+        if is_over(over, None, Some(pause)) {
             return;
         }
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
