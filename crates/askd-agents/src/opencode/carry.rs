@@ -13,8 +13,8 @@
 //! Without a daemon the agent asks by itself; every ask that is still open is tried again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::os::fd::BorrowedFd;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,6 +26,7 @@ use askd_wire::{
     Action, Ask, Choice, ChoiceKind, Class, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk,
     RequesterKind, Subagent, Verdict, WithdrawByKey,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 
@@ -39,8 +40,6 @@ const GRACE_SECS: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How often a waiting ask looks whether it is still wanted.
-const LOOK: Duration = Duration::from_millis(250);
 /// How long the daemon may take to say that an ask is over after it was told so.
 const ECHO: Duration = Duration::from_secs(3);
 
@@ -110,6 +109,8 @@ struct Item {
     token: String,
     state: Mutex<ItemState>,
     changed: Condvar,
+    /// At its end as soon as the ask is gone.
+    over: PipeReader,
 }
 
 #[derive(Default)]
@@ -120,11 +121,22 @@ struct ItemState {
     told: Option<HiddenReply>,
     /// It is over in the agent.
     gone: Option<(HiddenEnd, Instant)>,
+    /// Kept until it is over.
+    kept: Option<PipeWriter>,
 }
 
 impl Item {
     fn state(&self) -> MutexGuard<'_, ItemState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is over in the agent. Gives askd's id and what the agent was told.
+    fn end(&self, how: HiddenEnd) -> (Option<String>, Option<HiddenReply>) {
+        let mut state = self.state();
+        state.gone = Some((how, Instant::now()));
+        state.kept = None;
+        self.changed.notify_all();
+        (state.id.clone(), state.told)
     }
 
     fn is_gone(&self) -> bool {
@@ -165,17 +177,19 @@ impl Desk {
 
     fn asked(self: &Arc<Self>, ask: HiddenAsk) {
         let Ok(token) = askd_client::random_hex() else { return };
+        // Without a pipe or a thread this one stays the agent's own affair, as if askd were not there.
+        let Ok((over, kept)) = io::pipe() else { return };
         self.roots.lock().unwrap_or_else(PoisonError::into_inner).insert(ask.root.clone());
         let item = Arc::new(Item {
             key: format!("{AGENT}:{}", ask.id),
             token,
             ask,
-            state: Mutex::default(),
+            state: Mutex::new(ItemState { kept: Some(kept), ..ItemState::default() }),
             changed: Condvar::new(),
+            over,
         });
         self.items().insert(item.ask.id.clone(), Arc::clone(&item));
         let desk = Arc::clone(self);
-        // Without a thread this one stays the agent's own affair, as if askd were not there.
         let _ = thread::Builder::new().name("ask".to_owned()).spawn(move || desk.carry(&item));
     }
 
@@ -267,12 +281,7 @@ impl Desk {
     }
 
     fn gone(&self, item: &Item, how: HiddenEnd) {
-        let (id, told) = {
-            let mut state = item.state();
-            state.gone = Some((how, Instant::now()));
-            item.changed.notify_all();
-            (state.id.clone(), state.told)
-        };
+        let (id, told) = item.end(how);
         let as_told = match how {
             HiddenEnd::Allowed => matches!(told, Some(HiddenReply::Once | HiddenReply::Always)),
             HiddenEnd::Rejected => told == Some(HiddenReply::Reject),
@@ -298,8 +307,7 @@ impl Desk {
     fn agent_ended(&self, end: AgentEnd) {
         let left = std::mem::take(&mut *self.items());
         for item in left.values() {
-            item.state().gone = Some((HiddenEnd::Vanished, Instant::now()));
-            item.changed.notify_all();
+            item.end(HiddenEnd::Vanished);
             if end == AgentEnd::Killed {
                 let cause = WithdrawByKey { key: item.key.clone(), cause: "requester_gone".to_owned() };
                 let _ = self.tell(item, "/v1/asks/withdraw", &cause);
@@ -425,13 +433,27 @@ struct StillAsked<'a> {
 impl Watch for StillAsked<'_> {
     fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
         loop {
-            if self.item.state().gone.is_some_and(|(_, at)| at.elapsed() >= ECHO) {
-                return Ok(Wake::Stop);
+            if let Some((_, at)) = self.item.state().gone {
+                let end = at + ECHO;
+                return match JustWait.wait(socket, until.min(end))? {
+                    Wake::TimedOut if end <= until => Ok(Wake::Stop),
+                    other => Ok(other),
+                };
             }
-            let slice = until.min(Instant::now() + LOOK);
-            match JustWait.wait(socket, slice)? {
-                Wake::TimedOut if slice < until => {}
-                other => return Ok(other),
+            let left = until.saturating_duration_since(Instant::now());
+            let span = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut fds = vec![PollFd::from_borrowed_fd(self.item.over.as_fd(), PollFlags::IN)];
+            fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+            match poll(&mut fds, Some(&span)) {
+                Ok(0) => return Ok(Wake::TimedOut),
+                Ok(_) if fds.get(1).is_some_and(|socket| !socket.revents().is_empty()) => {
+                    return Ok(Wake::Readable);
+                }
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -7,13 +7,13 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use askd_agents::foreground::terminal_has_sent_it;
 use askd_agents::hidden::HiddenAdapter;
 use askd_agents::opencode::Opencode;
 use askd_agents::opencode::carry::{AgentEnd, Around, Carrier};
@@ -21,7 +21,6 @@ use askd_client::daemon::Door;
 use askd_wire::Instance;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
 use crate::context::Desk;
@@ -171,12 +170,10 @@ fn adapter(args: &[&str]) -> Result<Opencode, Failure> {
     Opencode::new(args.iter().copied()).map_err(|error| Failure::unavailable(format!("opencode: {error}")))
 }
 
-/// As it is, without anything of askd but the mark.
+/// As it is, without anything of askd but the mark: it takes this process over.
 fn plain(run: &Run<'_>, args: &[OsString]) -> Done {
-    let signals = Signals::catch()?;
-    let mut child = run.spawn(run.command().args(args))?;
-    signals.hand_on_to(&child)?;
-    wait(&mut child, None)
+    let error = run.command().args(args).exec();
+    Err(not_started(run.program, &error))
 }
 
 /// The terminal UI, or a server.
@@ -280,34 +277,31 @@ fn status_of(ended: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(status::DENIED)
 }
 
-/// Signals that end a program. Those that a terminal sends reach the agent by themselves; the others are handed on.
-struct Signals {
-    terminate: UnixStream,
-    hangup: UnixStream,
-}
+/// Signals that end a program. Those that the terminal sends reach the agent by themselves; the others are handed on.
+struct Signals(Vec<(UnixStream, Signal)>);
 
 impl Signals {
     fn catch() -> Result<Self, Failure> {
-        let catch = |signal: i32| -> io::Result<UnixStream> {
+        let catch = |(number, signal): (i32, Signal)| -> io::Result<(UnixStream, Signal)> {
             let (read, write) = UnixStream::pair()?;
-            pipe::register(signal, write)?;
-            Ok(read)
+            pipe::register(number, write)?;
+            Ok((read, signal))
         };
-        let all = || -> io::Result<Self> {
-            for signal in [SIGINT, SIGQUIT] {
-                flag::register(signal, Arc::default())?;
-            }
-            Ok(Self { terminate: catch(SIGTERM)?, hangup: catch(SIGHUP)? })
-        };
-        all().map_err(|error| Failure::unavailable(format!("signals: {error}")))
+        let all =
+            [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP), (SIGINT, Signal::INT), (SIGQUIT, Signal::QUIT)];
+        let caught: io::Result<Vec<_>> = all.into_iter().map(catch).collect();
+        caught.map(Self).map_err(|error| Failure::unavailable(format!("signals: {error}")))
     }
 
     fn hand_on_to(self, child: &Child) -> Result<(), Failure> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        for (mut stream, signal) in [(self.terminate, Signal::TERM), (self.hangup, Signal::HUP)] {
+        for (mut stream, signal) in self.0 {
             let hand_on = move || {
                 let mut one = [0];
                 while stream.read(&mut one).is_ok_and(|count| count > 0) {
+                    if matches!(signal, Signal::INT | Signal::QUIT) && terminal_has_sent_it() {
+                        continue;
+                    }
                     if let Some(pid) = pid {
                         // Gone already: then this process ends too.
                         let _ = kill_process(pid, signal);

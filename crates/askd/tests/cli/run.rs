@@ -1,6 +1,7 @@
 //! `askd run -- claude …` with a stand-in for the agent that shows what it was given and uses the hooks.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -138,4 +139,48 @@ fn the_one_that_watches_goes_with_the_agent() {
     until("a watcher", || (watchers() == 1).then_some(()));
     started.signal(Signal::KILL);
     until("no watcher", || (watchers() == 0).then_some(()));
+}
+
+/// A stand-in for opencode that shows its process id and counts interrupts.
+const OPENCODE: &str = r#"#!/bin/sh
+echo $$ > "$HOME/pid"
+n=0
+trap 'n=$((n+1)); echo "got $n"' INT
+echo ready
+until [ "$line" = bye ]; do
+    if read -r line; then echo "$line has $n"; fi
+done
+"#;
+
+fn opencode(args: &[&str]) -> (World, Running) {
+    let world = World::new();
+    world.script(&world.path("bin/opencode"), OPENCODE);
+    let args: Vec<&str> = ["run", "--", "opencode"].iter().chain(args).copied().collect();
+    let mut command = world.command(&args);
+    command.env("PATH", format!("{}:/usr/bin:/bin", world.path("bin").display()));
+    // Not in the foreground of any terminal.
+    command.process_group(0);
+    let mut started = Running::start(command);
+    started.line("ready");
+    (world, started)
+}
+
+#[test]
+fn what_asks_nothing_of_opencode_takes_the_process_over() {
+    let (world, mut started) = opencode(&["models"]);
+    assert_eq!(written(&world, "pid").trim(), started.pid().as_raw_nonzero().to_string());
+    started.type_line("bye");
+    assert_eq!(started.end().0, Some(0));
+}
+
+#[test]
+fn an_interrupt_reaches_an_opencode_server_once() {
+    let (_world, mut started) = opencode(&["serve"]);
+    started.signal(Signal::INT);
+    started.line("got 1");
+    for word in ["one", "bye"] {
+        started.type_line(word);
+        started.line(&format!("{word} has 1"));
+    }
+    assert_eq!(started.end().0, Some(0));
 }

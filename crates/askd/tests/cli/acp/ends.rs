@@ -1,10 +1,15 @@
 //! Cancels, ends and restarts while asks are open.
 
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::stage::Stage;
-use crate::world::World;
+use crate::pty::Pty;
+use crate::world::{Running, World};
 
 #[test]
 fn a6_after_a_cancel_a_late_allow_runs_nothing_and_the_next_prompt_works() {
@@ -97,10 +102,55 @@ fn a15_a_client_that_died_leaves_the_ask_to_the_others() {
 fn signals_reach_the_agent() {
     for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let world = World::new();
-        let mut proxy = world.spawn(&["acp", "--", "cat"]);
+        // Not in the foreground of any terminal.
+        let mut command = world.command(&["acp", "--", "cat"]);
+        command.process_group(0);
+        let mut proxy = Running::start(command);
         proxy.type_line("hello");
         proxy.line("hello");
         proxy.signal(signal);
         assert_eq!(proxy.end().0, Some(status), "{signal:?}");
     }
+}
+
+#[test]
+fn an_interrupt_of_the_terminal_reaches_the_agent_once() {
+    let world = World::new();
+    let agent = world.path("agent");
+    world.script(
+        &agent,
+        r#"#!/bin/sh
+n=0
+trap 'n=$((n+1)); echo "got $n"' INT
+echo ready
+until [ "$line" = bye ]; do
+    if read -r line; then echo "$line has $n"; fi
+done
+"#,
+    );
+    let mut terminal = Pty::start(&world, &["acp", "--", agent.to_str().unwrap()]);
+    terminal.sees("ready");
+    terminal.keys("\u{3}");
+    terminal.sees("got 1");
+    for word in ["one", "two", "bye"] {
+        terminal.keys(&format!("{word}\r"));
+        terminal.sees(&format!("{word} has 1"));
+    }
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn a13_an_agent_that_says_nothing_more_ends_the_clients_input() {
+    let world = World::new();
+    let agent = world.path("agent");
+    world.script(&agent, "#!/bin/sh\necho last\nexec >&-\nread -r line\nexit 7\n");
+    let mut command = world.command(&["acp", "--"]);
+    command.arg(&agent).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut proxy = command.spawn().unwrap();
+    let mut all = String::new();
+    proxy.stdout.take().unwrap().read_to_string(&mut all).unwrap();
+    assert_eq!(all, "last\n");
+    assert!(proxy.try_wait().unwrap().is_none(), "the agent is still there");
+    proxy.stdin.take().unwrap().write_all(b"end\n").unwrap();
+    assert_eq!(proxy.wait().unwrap().code(), Some(7));
 }
