@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::stage::Stage;
-use crate::world::{Running, World};
+use crate::world::{Running, World, until};
 
 #[test]
 fn a8_the_command_line_is_first_and_the_clients_late_answer_is_dropped() {
@@ -191,4 +191,37 @@ fn a17_hooks_below_the_proxy_raise_nothing() {
     assert_eq!(hook.end(), (Some(0), String::new()), "no opinion");
     let asks = stage.world.json(&["ls", "--json"]);
     assert_eq!(asks.as_array().unwrap().len(), 1, "{asks:#}");
+}
+
+/// A session asks hundreds of times.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_finished_ask_leaves_no_thread_and_no_descriptor() {
+    let mut stage = Stage::started(&[]);
+    let mut before = 0;
+    for number in 0..13 {
+        let (id, command, call) = (json!(10 + number), format!("touch {number}"), format!("c{number}"));
+        let handle = stage.ask(&id, "s", &call, &command);
+        match number % 3 {
+            0 => drop(stage.world.must(&["allow", &handle])),
+            1 => drop(stage.world.must(&["deny", &handle])),
+            _ => stage.select(&id, "ok"),
+        }
+        stage.answer(&id);
+        until("the answer is written down as handed", || {
+            (stage.settled(&command)["delivery"] == "handed").then_some(())
+        });
+        until("the end of its thread", || (stage.held().0 == 0).then_some(()));
+        if number == 0 {
+            before = stage.held().1;
+        }
+    }
+    let after = stage.held().1;
+    assert!(after <= before + 6, "{before} {after}");
+    // What became of one is told all the same.
+    stage.agent(&json!({"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":
+        {"sessionUpdate":"tool_call_update","toolCallId":"c1","status":"failed"}}}));
+    until("the word that the agent did not run it", || {
+        (stage.settled("touch 1")["delivery"] == "confirmed").then_some(())
+    });
 }

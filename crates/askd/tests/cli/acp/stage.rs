@@ -214,6 +214,17 @@ impl Stage {
         })
     }
 
+    /// Threads of the proxy that belong to asks, and descriptors that it has open.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let dir = std::path::PathBuf::from(format!("/proc/{}", self.proxy.id()));
+        let tasks = std::fs::read_dir(dir.join("task")).unwrap().filter_map(Result::ok);
+        let asks = tasks.filter(|task| {
+            std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("ask-"))
+        });
+        (asks.count(), std::fs::read_dir(dir.join("fd")).unwrap().count())
+    }
+
     pub(crate) fn close_client(&mut self) {
         self.client = None;
     }
