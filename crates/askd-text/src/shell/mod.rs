@@ -61,6 +61,11 @@ pub fn segments(command: &str) -> Result<Vec<Segment<'_>>, NotSplit> {
     if pieces.is_empty() {
         return Err(NotSplit::Empty);
     }
+    // It is the shell's own word at the beginning of a pipeline only, so on a line of its own it would be another.
+    let is_time = |piece: &lexer::Piece| command[piece.range()].split_whitespace().next() == Some("time");
+    if pieces.iter().any(|piece| piece.operator == "|" && is_time(piece)) {
+        return Err(NotSplit::Has("a program called time"));
+    }
     let shape = shape(&ascii(command))?;
     if !agree(&shape, &pieces, last) {
         return Err(NotSplit::Syntax);
@@ -312,6 +317,7 @@ mod tests {
             ("a \"$(b)\"", "it has a command substitution"),
             ("! a", "it has a negation (!)"),
             ("a & b", "it has a background job (&)"),
+            ("a | time b", "it has a program called time"),
             ("a |& b", "it has a pipe for errors (|&)"),
             ("a $'\\x41'", "it has a string with escapes ($'…')"),
             ("$X a", "it has a command whose name comes from a variable"),
