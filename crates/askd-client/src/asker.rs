@@ -15,6 +15,8 @@ use crate::places::Places;
 
 /// Longest single wait that is asked of the daemon; a longer one is made of several.
 const HOLD: Duration = Duration::from_secs(600);
+/// The first wait is short: a daemon that does not reply to it has stopped, and the agent is to ask by itself.
+const FIRST_HOLD: Duration = Duration::from_secs(2);
 /// How much later than asked for a reply may come before the daemon counts as hung.
 const SLACK: Duration = Duration::from_secs(20);
 /// For sending a request, and for the rest of a reply that has begun.
@@ -75,6 +77,8 @@ pub struct Asker {
 enum Fault {
     /// It may work the next time.
     Lost(Unavailable),
+    /// The daemon did not reply in time.
+    Silent(Unavailable),
     /// The daemon is there and did not take it; it may later.
     NotTaken(Unavailable),
     /// A limit of the daemon. Nothing is decided by it; an ask that is raised already waits for room.
@@ -121,7 +125,11 @@ impl Asker {
     pub fn raise(&mut self, raise: &RaiseAsk) -> Result<Raised, Unavailable> {
         let body = serde_json::to_vec(raise).map_err(CallError::Encode)?;
         self.exchange(&body, Duration::ZERO, &mut JustWait).map_err(|fault| {
-            let (Fault::Lost(why) | Fault::NotTaken(why) | Fault::Full(why) | Fault::Final(why)) = fault;
+            let (Fault::Lost(why)
+            | Fault::Silent(why)
+            | Fault::NotTaken(why)
+            | Fault::Full(why)
+            | Fault::Final(why)) = fault;
             // A connection that failed is not used again.
             if !matches!(why, Unavailable::Refused(_)) {
                 self.connection = None;
@@ -139,9 +147,10 @@ impl Asker {
         let mut pause = FIRST_PAUSE;
         let mut refusals = 0;
         loop {
+            let hold = if known.is_none() { FIRST_HOLD } else { HOLD };
             let hold = match give_up {
-                Some(give_up) => HOLD.min(give_up.saturating_duration_since(Instant::now())),
-                None => HOLD,
+                Some(give_up) => hold.min(give_up.saturating_duration_since(Instant::now())),
+                None => hold,
             };
             if hold < Duration::from_secs(1) {
                 return Err(Unavailable::GaveUp(known));
@@ -160,7 +169,11 @@ impl Asker {
                     }
                 }
                 Err(Fault::Final(why)) => return Err(why),
-                Err(Fault::Lost(why)) => {
+                Err(Fault::Silent(why)) if known.is_none() => {
+                    self.connection = None;
+                    return Err(why);
+                }
+                Err(Fault::Lost(why) | Fault::Silent(why)) => {
                     self.connection = None;
                     let startless = matches!(why, Unavailable::NotRunning(_) | Unavailable::CannotStart(_));
                     if known.is_none() && startless {
@@ -258,7 +271,7 @@ impl Asker {
         connection.send("POST", &target, Some(body)).map_err(lost)?;
         match watch.wait(Some(connection.as_fd()), Instant::now() + hold + SLACK) {
             Ok(Wake::Readable) => {}
-            Ok(Wake::TimedOut) => return Err(lost(HttpError::TimedOut)),
+            Ok(Wake::TimedOut) => return Err(Fault::Silent(CallError::from(HttpError::TimedOut).into())),
             Ok(Wake::Stop) => return Err(Fault::Final(Unavailable::Abandoned)),
             Err(error) => return Err(Fault::Final(Unavailable::Fault(format!("waiting: {error}")))),
         }

@@ -64,6 +64,10 @@ pub(crate) struct Permissions {
     pub(crate) session: Overrides,
 }
 
+/// Makes the answer once its ask is known, with the agents that are known then: whoever answers is judged by nothing
+/// older than the ask.
+type MakeAnswer = dyn FnOnce(AskId, &BTreeSet<Instance>) -> Answer + Send;
+
 enum Message {
     Do {
         command: Command,
@@ -75,7 +79,7 @@ enum Message {
     /// An answer to the ask that goes by this name now.
     Answer {
         name: String,
-        answer: Box<dyn FnOnce(AskId) -> Answer + Send>,
+        answer: Box<MakeAnswer>,
         reply: oneshot::Sender<Result<Option<Done>, String>>,
     },
     /// Resolves when the ask needs no more waiting: settled, or handed back.
@@ -192,7 +196,7 @@ impl Engine {
     pub(crate) async fn answer(
         &self,
         name: &str,
-        answer: impl FnOnce(AskId) -> Answer + Send + 'static,
+        answer: impl FnOnce(AskId, &BTreeSet<Instance>) -> Answer + Send + 'static,
     ) -> Option<Done> {
         let message = |reply| Message::Answer { name: name.to_owned(), answer: Box::new(answer), reply };
         match self.call(message).await {
@@ -417,7 +421,7 @@ impl<J: Journal> Desk<J> {
             if let (Some(id), Some(over)) = (about, over)
                 && self.writer.state().ask(id).is_some_and(|ask| !is_past(ask))
             {
-                self.waiters.entry(id).or_default().push(over);
+                self.wait_for(id, over);
             }
             if listener.listens() {
                 let shot = about.and_then(|id| self.shot(id, &finished));
@@ -457,7 +461,7 @@ impl<J: Journal> Desk<J> {
             // These are gathered into batches.
             Message::Do { .. } | Message::Answer { .. } => {}
             Message::Wait { ask, reply } => match self.shot(ask, &BTreeMap::new()) {
-                Some(shot) if !is_over(&shot) => self.waiters.entry(ask).or_default().push(reply),
+                Some(shot) if !is_over(&shot) => self.wait_for(ask, reply),
                 Some(shot) => drop(reply.send(shot)),
                 // Finished meanwhile.
                 None => {
@@ -548,16 +552,25 @@ impl<J: Journal> Desk<J> {
         }
     }
 
+    fn wait_for(&mut self, ask: AskId, waiter: oneshot::Sender<Shot>) {
+        let waiters = self.waiters.entry(ask).or_default();
+        // Those who left are noticed when the list would grow, so that asking again and again costs nothing that stays.
+        if waiters.len() == waiters.capacity() {
+            waiters.retain(|waiter| !waiter.is_closed());
+        }
+        waiters.push(waiter);
+    }
+
     /// The answer to the ask of this name; nobody hears of `None`, for it was replied to.
     fn named(
         &self,
         name: &str,
-        answer: impl FnOnce(AskId) -> Answer,
+        answer: Box<MakeAnswer>,
         reply: oneshot::Sender<Result<Option<Done>, String>>,
     ) -> Option<Pending> {
         match self.writer.resolve(name) {
             Ok(Some(ask)) => {
-                let command = Command::Answer(answer(ask));
+                let command = Command::Answer(answer(ask, &self.instances.borrow()));
                 Some(Pending { command, reply: Answerer::Person(reply), over: None })
             }
             Ok(None) => {
@@ -706,3 +719,7 @@ fn about(command: &Command, reply: &Result<Reply, Refusal>) -> Option<AskId> {
 pub(crate) fn surface_id(number: u64) -> SurfaceId {
     SurfaceId(format!("s{number}"))
 }
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

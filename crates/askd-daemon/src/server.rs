@@ -93,6 +93,9 @@ pub(crate) async fn serve(
     let most = most_connections();
     let places = Arc::new(Semaphore::new(most));
     let seats = Seats::new(most.div_ceil(2));
+    // Whoever may not answer may look, and all of them together leave the most room to people.
+    let onlookers = Arc::new(Semaphore::new(most.div_ceil(4)));
+    let host = crate::start::host();
     let turned_away = Arc::new(Semaphore::new(MOST_TURNED_AWAY));
     let no_seat = http::no_seat_router(format!(
         "this process has {} connections open on this socket, which is the limit; close some of them",
@@ -110,8 +113,13 @@ pub(crate) async fn serve(
             }
         };
         let Some(pid) = ours(&stream) else { continue };
-        let Some(seat) = seats.take(pid) else {
-            tracing::debug!("process {pid} has {} connections open already", seats.most());
+        // Looked at now: later the process may be gone and its number another's.
+        let peer = (door == Door::Answer).then(|| Peer::look(pid));
+        let looks_on = peer.as_ref().is_some_and(|peer| peer.refusal(&engine.instances(), &host).is_some());
+        let bench = looks_on.then(|| Arc::clone(&onlookers).try_acquire_owned());
+        let seat = seats.take(pid).filter(|_| !matches!(bench, Some(Err(_))));
+        let Some(seat) = seat else {
+            tracing::debug!("process {pid}, or all agents together, have too many connections open already");
             if let Ok(turn) = Arc::clone(&turned_away).try_acquire_owned() {
                 let router = no_seat.clone();
                 tokio::spawn(async move {
@@ -123,8 +131,7 @@ pub(crate) async fn serve(
         };
         let connection = Connection {
             link: LinkId(LINKS.fetch_add(1, Ordering::Relaxed)),
-            // Looked at now: later the process may be gone and its number another's.
-            peer: (door == Door::Answer).then(|| Peer::look(pid)),
+            peer,
             pid,
             parent: OnceLock::new(),
             engine: engine.clone(),
@@ -132,7 +139,7 @@ pub(crate) async fn serve(
         let (router, traffic, leaving) = (router.clone(), traffic.clone(), leaving.clone());
         tokio::spawn(async move {
             handle(stream, Arc::new(connection), router, leaving).await;
-            drop((place, seat, traffic));
+            drop((place, seat, bench, traffic));
         });
     }
 }

@@ -119,6 +119,10 @@ impl Session {
 
     /// The doom-loop gate of a thread.
     pub(super) fn gate(&mut self, thread: Option<&String>) -> &mut Gate {
+        // The main thread's comes first and stays.
+        if self.gates.len() >= REMEMBERED && !self.gates.contains_key(&thread.cloned()) {
+            self.gates.pop_last();
+        }
         self.gates.entry(thread.cloned()).or_default()
     }
 

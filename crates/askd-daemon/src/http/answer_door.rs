@@ -1,10 +1,11 @@
 //! `answer.sock`: what a person's surfaces may do. Whoever changes something is checked first.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use askd_core::event::{Scope, SurfaceInfo};
-use askd_core::{Answer, Command, Decision, Digest, Overrides, Refusal, SessionKey, SurfaceId};
+use askd_core::{Answer, Command, Decision, Digest, Instance, Overrides, Refusal, SessionKey, SurfaceId};
 use askd_wire as wire;
 use axum::Router;
 use axum::extract::{Extension, State};
@@ -17,6 +18,7 @@ use crate::clock::{parse, rfc3339};
 use crate::engine::{SessionShot, surface_id};
 use crate::history;
 use crate::masked::Sight;
+use crate::peer::Peer;
 use crate::server::Connection;
 use crate::view;
 
@@ -183,8 +185,8 @@ async fn give(
         .map_err(|_| Refused::malformed("digest must be \"sha256:\" and 64 hexadecimal digits"))?;
     let sight = answers_sight(app, &body);
     let (surface, remote) = surface_name(app, body.surface.as_deref());
-    let refused = refusal(app, connection);
-    let answer = move |ask| Answer {
+    let (peer, host) = (connection.peer.clone(), app.host.clone());
+    let answer = move |ask, agents: &BTreeSet<Instance>| Answer {
         ask,
         digest,
         decision: match body.decision {
@@ -197,7 +199,7 @@ async fn give(
         surface,
         remote,
         by: None,
-        refused,
+        refused: refusal_of(peer.as_ref(), agents, &host),
     };
     let done = app.engine.answer(id, answer).await.ok_or_else(Refused::unknown)?;
     match done.reply {
@@ -220,8 +222,12 @@ fn surface_name(app: &App, given: Option<&str>) -> (String, bool) {
 }
 
 fn refusal(app: &App, connection: &Connection) -> Option<String> {
-    match &connection.peer {
-        Some(peer) => peer.refusal(&app.engine.instances(), &app.host),
+    refusal_of(connection.peer.as_ref(), &app.engine.instances(), &app.host)
+}
+
+fn refusal_of(peer: Option<&Peer>, agents: &BTreeSet<Instance>, host: &str) -> Option<String> {
+    match peer {
+        Some(peer) => peer.refusal(agents, host),
         None => Some("it is not known who is asking".to_owned()),
     }
 }
@@ -330,7 +336,7 @@ async fn register(
     Json(body): Json<wire::RegisterSurface>,
 ) -> Result<Response, Refused> {
     person(&app, &connection).await?;
-    let mut roots = std::collections::BTreeSet::new();
+    let mut roots = BTreeSet::new();
     let scope = match body.scope {
         wire::Scope::All => Scope::All,
         wire::Scope::Roots(list) => {
@@ -385,7 +391,11 @@ async fn report(
         }
     };
     let done = app.engine.run(command).await;
-    done.reply.map(|_| nothing()).map_err(|refusal| Refused::from_refusal(&refusal, done.shot.as_ref()))
+    let sight = sight(&app, Some(&surface)).unwrap_or_default();
+    let shot = done.shot.as_ref();
+    done.reply
+        .map(|_| nothing())
+        .map_err(|refusal| Refused::from_refusal(&refusal, shot).for_sight(sight, shot))
 }
 
 async fn accept(

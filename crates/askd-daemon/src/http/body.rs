@@ -2,6 +2,7 @@
 //! too, so that many large ones wait for each other instead of filling memory.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use askd_wire::Code;
@@ -16,6 +17,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::masked::Sight;
+use crate::server::Connection;
 use crate::view::Shot;
 
 use super::problem::Refused;
@@ -36,6 +38,8 @@ const SLOW_DRAIN: Duration = Duration::from_secs(10);
 const LARGE_LIST: usize = MIB;
 
 static ROOM: Semaphore = Semaphore::const_new(MOST_UNDER_WAY / KIB);
+/// People's requests have room of their own: no requester can make them wait.
+static PEOPLES_ROOM: Semaphore = Semaphore::const_new(MOST_UNDER_WAY / KIB);
 
 /// The room that a large body takes up; given back when it is dropped.
 pub(crate) type Room = Option<SemaphorePermit<'static>>;
@@ -68,6 +72,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Bulky<T> {
 async fn read(request: Request) -> Result<(Vec<u8>, Room), Refused> {
     // Whoever waits for a go-ahead sends nothing that would have to be read first.
     let waits = request.headers().contains_key(header::EXPECT);
+    let connection = request.extensions().get::<Arc<Connection>>();
+    let all = if connection.is_some_and(|c| c.peer.is_some()) { &PEOPLES_ROOM } else { &ROOM };
     let mut body = request.into_body();
     let size = body.size_hint();
     if size.lower() > MOST_BODY as u64 {
@@ -77,7 +83,7 @@ async fn read(request: Request) -> Result<(Vec<u8>, Room), Refused> {
         return Err(too_large());
     }
     let size = size.exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(MOST_BODY);
-    let room = if size > SMALL { Some(room(size).await?) } else { None };
+    let room = if size > SMALL { Some(room(all, size).await?) } else { None };
     match timeout(SLOW_BODY, collect(&mut body, size)).await {
         Ok(Ok(Some(bytes))) => Ok((bytes, room)),
         Ok(Ok(None)) => {
@@ -92,9 +98,9 @@ async fn read(request: Request) -> Result<(Vec<u8>, Room), Refused> {
     }
 }
 
-async fn room(size: usize) -> Result<SemaphorePermit<'static>, Refused> {
+async fn room(all: &'static Semaphore, size: usize) -> Result<SemaphorePermit<'static>, Refused> {
     let units = u32::try_from(size.div_ceil(KIB)).unwrap_or(u32::MAX);
-    match timeout(SLOW_BODY, ROOM.acquire_many(units)).await {
+    match timeout(SLOW_BODY, all.acquire_many(units)).await {
         Ok(Ok(room)) => Ok(room),
         _ => {
             let detail = format!(
