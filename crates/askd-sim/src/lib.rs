@@ -2,7 +2,7 @@
 //! that a seed determines, with everything that can go wrong. It decides nothing about asks itself: it sends commands,
 //! reads what was committed, and compares with what truly happened.
 //!
-//! Read [`run`] and [`Report`] first. Only the clock, the disk's faults, the transport and the identities are replaced.
+//! Read [`run`] and [`Report`] first; [`proxy`] is a world of its own. Only the clock, the disk's faults, the transport and the identities are replaced.
 //! A seed replays exactly; one that fails tells the story of the ask.
 
 mod agent;
@@ -20,6 +20,7 @@ mod ledger;
 mod overrides;
 mod person;
 mod plan;
+pub mod proxy;
 mod release;
 mod report;
 mod requester;

@@ -1,4 +1,4 @@
-//! Lets seeds of the simulated world live: `askd-sim --seeds 1000 [--from 0]`, or one with its story: `--seed 42`.
+//! Lets seeds of the simulated worlds live: `askd-sim --seeds 1000 [--from 0]`, or one with its story: `--seed 42`.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -36,6 +36,7 @@ fn main() -> ExitCode {
 fn tell(seed: u64) -> ExitCode {
     let (story, result) = askd_sim::tell(seed);
     print!("{story}");
+    askd_sim::proxy::run(seed);
     match result {
         Ok(report) => {
             for (what, count) in &report.counts.0 {
@@ -64,6 +65,8 @@ fn many(from: u64, seeds: u64, show_counts: bool) -> ExitCode {
                 entries += report.entries;
                 virtual_ms += report.virtual_ms;
                 counts.merge(&report.counts);
+                // Panics by its seed when the proxy breaks a promise.
+                askd_sim::proxy::run(seed);
             }
             Err(failure) => {
                 if failed.len() < MOST_STORIES {

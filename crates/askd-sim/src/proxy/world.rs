@@ -8,7 +8,7 @@ use askd_core::{AskId, Command, Decision, Delivery, LinkId, OutcomeKind, Refusal
 use askd_wire::{Observation, ObservationBatch, RaiseAsk};
 use serde_json::{Value, json};
 
-use crate::daemon::Daemon;
+use super::daemon::Daemon;
 use crate::dice::Dice;
 
 /// An ask's thread of the proxy.
@@ -156,7 +156,7 @@ impl World {
             78..90 => self.news_arrives(),
             90..93 => self.person_answers(),
             93..97 => {
-                let ms = [5, 100, 700, 2500][self.dice.below(4)];
+                let ms = [5, 100, 700, 2500][self.dice.index(4)];
                 self.pass(ms);
             }
             97 => self.daemon_dies_or_comes(),
@@ -331,7 +331,7 @@ impl World {
             return;
         }
         if self.dice.percent(60) {
-            let id = open[self.dice.below(open.len())];
+            let id = open[self.dice.index(open.len())];
             self.happen("withdrawn by the agent");
             self.agent(&json!({"method":"$/cancel_request","params":{"requestId":id}}));
             self.end(|_, at| at == id);
@@ -392,9 +392,9 @@ impl World {
         if open.is_empty() || !self.client_alive {
             return;
         }
-        let id = open[self.dice.below(open.len())];
+        let id = open[self.dice.index(open.len())];
         self.dialogs.get_mut(&id).unwrap().open = false;
-        if !self.daemon.up {
+        if !self.daemon.is_up() {
             self.happen("the answer came when the daemon was away");
         }
         match self.dice.below(10) {
@@ -433,12 +433,12 @@ impl World {
         if live.is_empty() || self.machine.is_none() {
             return;
         }
-        let no = live[self.dice.below(live.len())];
+        let no = live[self.dice.index(live.len())];
         self.work(no);
     }
 
     fn work(&mut self, no: AskNo) {
-        let up = self.daemon.up;
+        let up = self.daemon.is_up();
         let thread = self.threads.get_mut(&no).unwrap();
         if let Some(order) = thread.orders.front().copied() {
             // What nobody there has heard of needs nobody there.
@@ -500,14 +500,14 @@ impl World {
         self.say(&format!("ask {no} obeys {order:?}"));
         match order {
             Order::Withdraw(cause) => {
-                let known = thread.id.or_else(|| self.daemon.core.of_requester(token, &raise.key));
+                let known = thread.id.or_else(|| self.daemon.core().of_requester(token, &raise.key));
                 let cause = match cause {
                     "cancelled" => askd_core::Cause::Cancelled,
                     "session_ended" => askd_core::Cause::SessionEnded,
                     "superseded" => askd_core::Cause::Superseded,
                     _ => askd_core::Cause::RequesterGone,
                 };
-                if let Some(ask) = known.filter(|_| self.daemon.up) {
+                if let Some(ask) = known.filter(|_| self.daemon.is_up()) {
                     let _ = self.daemon.run(&Command::Withdraw { ask, token, cause });
                 }
             }
@@ -555,7 +555,7 @@ impl World {
         }
         match self.desk.pop_front() {
             Some(Job::Answer { ask, decision, option }) => {
-                let id = self.threads[&ask].id.filter(|_| self.daemon.up);
+                let id = self.threads[&ask].id.filter(|_| self.daemon.is_up());
                 let how = match id.map(|id| (id, self.daemon.answer(id, &option, decision, "client"))) {
                     None => Answered::Unreachable,
                     Some(_) if self.dice.percent(10) => {
@@ -583,7 +583,7 @@ impl World {
         let cancels = batch.observations.iter().any(|o| matches!(o, Observation::TurnCancelled { .. }));
         let ends =
             cancels || batch.observations.iter().any(|o| matches!(o, Observation::SubagentEnded { .. }));
-        if ends && self.daemon.up {
+        if ends && self.daemon.is_up() {
             let recording = |t: &Thread| t.orders.iter().any(|order| matches!(order, Order::Record(_)));
             let first: Vec<AskNo> =
                 self.threads.iter().filter(|(_, t)| !t.over && recording(t)).map(|(no, _)| *no).collect();
@@ -593,7 +593,7 @@ impl World {
                 }
             }
         }
-        if self.daemon.up {
+        if self.daemon.is_up() {
             self.daemon.observe(&batch);
         } else if !cancels {
             self.observed.push_front(batch);
@@ -604,7 +604,7 @@ impl World {
     }
 
     fn news_arrives(&mut self) {
-        let which = self.dice.below(2);
+        let which = self.dice.index(2);
         let news = match self.news[which].pop_front() {
             Some(news) => Some(news),
             None => self.news[1 - which].pop_front(),
@@ -618,11 +618,11 @@ impl World {
     // ---- everybody else
 
     fn person_answers(&mut self) {
-        let open: Vec<AskId> = self.daemon.core.open().map(|(id, _)| id).collect();
-        if open.is_empty() || !self.daemon.up {
+        let open: Vec<AskId> = self.daemon.core().open().map(|(id, _)| id).collect();
+        if open.is_empty() || !self.daemon.is_up() {
             return;
         }
-        let id = open[self.dice.below(open.len())];
+        let id = open[self.dice.index(open.len())];
         let (option, decision) =
             if self.dice.percent(60) { ("ok", Decision::Allow) } else { ("no", Decision::Deny) };
         // Only the agent's own prompt can answer some of them.
@@ -640,17 +640,13 @@ impl World {
     }
 
     fn daemon_dies_or_comes(&mut self) {
-        if !self.daemon.up {
-            self.daemon.up = true;
+        if !self.daemon.is_up() {
+            self.daemon.start();
             return;
         }
         self.happen("the daemon died");
-        self.daemon.up = false;
-        for thread in self.threads.values_mut() {
-            if let Some(link) = thread.link.take() {
-                let _ = self.daemon.run(&Command::LinkClosed { link });
-            }
-        }
+        self.daemon.die();
+        self.threads.values_mut().for_each(|thread| thread.link = None);
     }
 
     fn client_dies(&mut self) {
@@ -680,7 +676,7 @@ impl World {
 
     /// Nothing goes wrong any more: everything comes to its end.
     fn drain(&mut self) {
-        self.daemon.up = true;
+        self.daemon.start();
         for round in 0..400 {
             for no in self.threads.iter().filter(|(_, t)| !t.over).map(|(no, _)| *no).collect::<Vec<_>>() {
                 if self.machine.is_some() {
@@ -702,7 +698,8 @@ impl World {
             }
         }
         let seed = self.seed;
-        let open: Vec<_> = self.daemon.core.open().map(|(_, state)| state.ask.action.title.clone()).collect();
+        let open: Vec<_> =
+            self.daemon.core().open().map(|(_, state)| state.ask.action.title.clone()).collect();
         assert!(open.is_empty(), "seed {seed}: still open at askd: {open:?}");
         if self.client_alive {
             let open: Vec<_> =

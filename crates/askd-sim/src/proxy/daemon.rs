@@ -1,33 +1,73 @@
-//! The daemon as the proxy's threads see it: the shipped core in memory, up or down.
+//! The daemon as the proxy's threads see it: the shipped core, writer and in-memory journal, up or down.
 
 use askd_core::ask::{Action, Attendance, Choice, ChoiceKind, Class, OwnPrompt, RequesterKind, Subagent};
 use askd_core::{
     Answer, AskId, AskState, BootId, Command, Decision, Hash256, LinkId, Observe, Raise, Refusal, Reply,
     Seen, SessionKey, Settings, Stamp, State, Verdict,
 };
+use askd_journal::{MemoryJournal, MemoryStore};
 use askd_wire::{Observation, ObservationBatch, RaiseAsk};
+use askd_writer::{Ids, Writer};
 use uuid::Uuid;
 
+/// Ids of entries, counted.
+struct Counted(u128);
+
+impl Ids for Counted {
+    fn next(&mut self) -> Uuid {
+        self.0 += 1;
+        Uuid::from_u128(self.0)
+    }
+}
+
 pub(crate) struct Daemon {
-    pub(crate) core: State,
+    store: MemoryStore,
+    writer: Writer<MemoryJournal>,
+    lives: u128,
     now: Stamp,
     ids: u128,
     links: u64,
-    pub(crate) up: bool,
+    up: bool,
     /// Finished asks, which leave memory.
     gone: std::collections::BTreeMap<AskId, AskState>,
 }
 
 impl Daemon {
     pub(crate) fn new() -> Self {
+        let now = Stamp { boot: BootId(Uuid::from_u128(1)), boot_ms: 1_000_000, wall_ms: 1_800_000_000_000 };
+        let store = MemoryStore::new();
         Self {
-            core: State::new(Settings::default()),
-            now: Stamp { boot: BootId(Uuid::from_u128(1)), boot_ms: 1_000_000, wall_ms: 1_800_000_000_000 },
+            writer: writer(&store, 0, now),
+            store,
+            lives: 0,
+            now,
             ids: 0,
             links: 0,
             up: true,
             gone: std::collections::BTreeMap::new(),
         }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Whoever held a link lost it.
+    pub(crate) fn die(&mut self) {
+        self.up = false;
+    }
+
+    /// A new one on the same journal, where the one before has died.
+    pub(crate) fn start(&mut self) {
+        if !self.up {
+            self.lives += 1;
+            self.writer = writer(&self.store, self.lives, self.now);
+            self.up = true;
+        }
+    }
+
+    pub(crate) fn core(&self) -> &State {
+        self.writer.state()
     }
 
     pub(crate) fn pass(&mut self, ms: u64) {
@@ -39,26 +79,21 @@ impl Daemon {
     }
 
     pub(crate) fn run(&mut self, command: &Command) -> Result<Reply, Refusal> {
-        if let Some(id) = command.needs()
-            && self.core.ask(id).is_none()
-            && self.gone.contains_key(&id)
-        {
-            return Err(Refusal::AlreadySettled(id));
+        if !self.up {
+            return Err(Refusal::NotRecorded("the daemon is down".to_owned()));
         }
-        let handled = self.core.handle(command, self.now);
-        for change in &handled.changes {
-            self.core.apply(change, self.now);
-        }
-        self.gone.extend(self.core.sweep());
-        handled.reply
+        let mut batched = self.writer.run(std::slice::from_ref(command), self.now).unwrap();
+        self.gone.extend(batched.finished);
+        self.writer.released().unwrap();
+        batched.replies.pop().unwrap()
     }
 
     pub(crate) fn ask(&self, id: AskId) -> Option<&AskState> {
-        self.core.ask(id).or_else(|| self.gone.get(&id))
+        self.core().ask(id).or_else(|| self.gone.get(&id))
     }
 
     pub(crate) fn asks(&self) -> impl Iterator<Item = (AskId, &AskState)> {
-        self.core.asks().chain(self.gone.iter().map(|(id, ask)| (*id, ask)))
+        self.core().asks().chain(self.gone.iter().map(|(id, ask)| (*id, ask)))
     }
 
     pub(crate) fn token() -> Hash256 {
@@ -205,6 +240,11 @@ impl Daemon {
             extra: serde_json::Map::new(),
         })
     }
+}
+
+fn writer(store: &MemoryStore, life: u128, now: Stamp) -> Writer<MemoryJournal> {
+    let ids = Box::new(Counted(life << 64));
+    Writer::open(store.open(), Settings::default(), ids, Box::new(()), now).unwrap()
 }
 
 fn choice(from: &askd_wire::Choice) -> Choice {
