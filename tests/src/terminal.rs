@@ -22,6 +22,7 @@ const COLS: NonZero<u16> = NonZero::new(120).unwrap();
 
 /// How long a pressed key may take to show.
 const BETWEEN_PRESSES: Duration = Duration::from_millis(700);
+const BETWEEN_PATIENT_PRESSES: Duration = Duration::from_secs(15);
 
 /// A program in a terminal; it and its group end when this is dropped.
 pub struct Terminal {
@@ -103,13 +104,29 @@ impl Terminal {
     }
 
     /// Presses a key again and again until it has had its effect: a dialog that has just appeared takes no keys yet.
-    pub fn press(&mut self, key: &str, effect: &str, mut seen: impl FnMut(&str) -> bool) -> Result<()> {
+    pub fn press(&mut self, key: &str, effect: &str, seen: impl FnMut(&str) -> bool) -> Result<()> {
+        self.press_every(BETWEEN_PRESSES, key, effect, seen)
+    }
+
+    /// The same for a key that means something else to what comes next: with so much time for its effect that a second
+    /// press is for one that was not taken.
+    pub fn press_patiently(&mut self, key: &str, effect: &str, seen: impl FnMut(&str) -> bool) -> Result<()> {
+        self.press_every(BETWEEN_PATIENT_PRESSES, key, effect, seen)
+    }
+
+    fn press_every(
+        &mut self,
+        between: Duration,
+        key: &str,
+        effect: &str,
+        mut seen: impl FnMut(&str) -> bool,
+    ) -> Result<()> {
         let mut pressed: Option<Instant> = None;
         until(&format!("{key:?} to bring about: {effect}"), || {
             if seen(&self.text()) {
                 return Ok(Some(()));
             }
-            if pressed.is_none_or(|at| at.elapsed() > BETWEEN_PRESSES) {
+            if pressed.is_none_or(|at| at.elapsed() > between) {
                 self.keys(key)?;
                 pressed = Some(Instant::now());
             }

@@ -145,9 +145,9 @@ fn a8_the_terminal_ui_keeps_its_dialog_and_the_first_answer_counts() -> Result<(
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let mut terminal =
         Terminal::run(world.askd(), &args, env(&world, &model, &bash_asks()), &world.project())?;
-    // Its first screen waits for the prompt to be sent.
+    // Its first screen waits for the prompt to be sent. The same key would answer the dialog that comes then.
     terminal.wait_for(&["play=main"])?;
-    terminal.press("\r", "the first ask", |_| world.open().is_ok_and(|open| !open.is_empty()))?;
+    terminal.press_patiently("\r", "the first ask", |_| world.open().is_ok_and(|open| !open.is_empty()))?;
 
     // askd is first: the dialog goes away by itself.
     let first = world.ask("touch first")?;
