@@ -22,9 +22,6 @@ mod target;
 mod view;
 mod waiting;
 
-#[global_allocator]
-static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 use std::ffi::OsString;
 use std::process::ExitCode;
 
