@@ -239,13 +239,6 @@ fn raise(seen: &Repetition, like: RaiseAsk) -> Result<RaiseAsk, Unavailable> {
         times: seen.times,
         since: &seen.since,
     };
-    let choice = |id: &str, label: &str, kind| Choice {
-        id: id.to_owned(),
-        label: label.to_owned(),
-        kind,
-        grants: None,
-        payload: None,
-    };
     let key = random_hex().map_err(|error| Unavailable::Fault(format!("no random bits: {error}")))?;
     Ok(RaiseAsk {
         key: format!("{TOOL}-{key}"),
@@ -258,8 +251,8 @@ fn raise(seen: &Repetition, like: RaiseAsk) -> Result<RaiseAsk, Unavailable> {
         },
         class: Class::Safety,
         options: vec![
-            choice("allow_once", "Let it continue", ChoiceKind::AllowOnce),
-            choice("reject_once", "Stop the turn", ChoiceKind::RejectOnce),
+            Choice::plain("allow_once", "Let it continue", ChoiceKind::AllowOnce),
+            Choice::plain("reject_once", "Stop the turn", ChoiceKind::RejectOnce),
         ],
         // A prompt of the host's own is no answer to this.
         own_prompt: None,

@@ -98,8 +98,10 @@ pub(crate) async fn serve(
     let host = crate::start::host();
     let turned_away = Arc::new(Semaphore::new(MOST_TURNED_AWAY));
     let no_seat = http::no_seat_router(format!(
-        "this process has {} connections open on this socket, which is the limit; close some of them",
-        seats.most()
+        "this process has {} connections open on this socket, or all agents together {}, which is the limit; close \
+         some of them",
+        seats.most(),
+        most.div_ceil(4)
     ));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };

@@ -420,6 +420,10 @@ fn s10_what_goes_to_a_remote_surface_has_its_secrets_covered_and_is_answered_all
     let again = post(&mut world.person_connection(), &route, &deny);
     assert_eq!(refusal(&again), (409, "already_settled".to_owned()));
     covered("refusal", &String::from_utf8(again.body).unwrap());
+    let shown = json!({"type": "shown", "ask": raised.id});
+    let late = post(&mut world.person_connection(), &format!("/v1/surfaces/{id}/report"), &shown);
+    assert_eq!(refusal(&late), (409, "already_settled".to_owned()));
+    covered("refusal of a report", &String::from_utf8(late.body).unwrap());
     is_covered("settled", &all.until("settled"));
     is_covered("settled with slots", &slots.until("settled"));
     // The agent and who sits at the machine get the person's words as they are.

@@ -149,6 +149,13 @@ pub struct Choice {
     pub payload: Option<Value>,
 }
 
+impl Choice {
+    /// One that grants nothing beyond this call and needs no data of the adapter's.
+    pub fn plain(id: impl Into<String>, label: impl Into<String>, kind: ChoiceKind) -> Self {
+        Self { id: id.into(), label: label.into(), kind, grants: None, payload: None }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChoiceKind {

@@ -42,7 +42,7 @@ fn usable(options: &[Choosable]) -> impl Iterator<Item = (&Choosable, ChoiceKind
 pub(crate) fn choices(options: &[Choosable]) -> Vec<Choice> {
     let choice = |(option, kind): (&Choosable, ChoiceKind)| {
         let label = if option.name.is_empty() { &option.option_id } else { &option.name };
-        Choice { id: option.option_id.clone(), label: label.clone(), kind, grants: None, payload: None }
+        Choice::plain(option.option_id.clone(), label.clone(), kind)
     };
     usable(options).map(choice).collect()
 }

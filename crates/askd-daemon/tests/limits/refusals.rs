@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use crate::common::{PATIENCE, World, answer, ask, post, raise, refusal};
-use askd_client::{Asker, Connection, Unavailable};
+use askd_client::{Asker, Connection, Reply, Unavailable};
 use askd_wire::{AskState, RaiseAsk, StreamEvent};
 use serde_json::{Value, json};
 
@@ -150,20 +151,45 @@ fn s7_a_session_that_asks_too_fast_gets_no_opinion_and_keeps_what_it_has() {
     assert!(world.show(&held.id).outcome.is_none());
 }
 
-#[test]
-fn s7_one_process_cannot_take_every_connection() {
-    let world = World::start();
+/// Connections that this process gets on a socket before it is turned away, and the refusal.
+fn fill(socket: &Path) -> (Vec<Connection>, Reply) {
     let mut open = Vec::new();
-    let reply = loop {
-        let mut connection = Connection::connect(&world.places.ask_sock(), None).unwrap();
+    loop {
+        let mut connection = Connection::connect(socket, None).unwrap();
         connection.set_timeout(PATIENCE);
         let reply = connection.request("GET", "/healthz", None).unwrap();
         if reply.status != 200 {
-            break reply;
+            return (open, reply);
         }
         open.push(connection);
         assert!(open.len() < 10_000, "no limit");
-    };
+    }
+}
+
+#[test]
+fn s7_agents_together_leave_most_of_the_peoples_socket_to_people() {
+    let world = World::start();
+    let as_person = fill(&world.places.answer_sock()).0.len();
+    let mut body = ask("k1", "ls");
+    body["instance"] = json!({"pid": std::process::id()});
+    let mut requester = world.requester();
+    raise(&mut requester, &body);
+    // Those of the first round are let go of by and by.
+    world.until("the share of agents", || {
+        let (open, reply) = fill(&world.places.answer_sock());
+        assert_eq!(refusal(&reply), (429, "cap_reached".to_owned()));
+        assert!(open.len() * 2 <= as_person + 1, "{} of {as_person}", open.len());
+        (open.len() * 2 + 2 >= as_person).then_some(())
+    });
+    // A person again, who ends the daemon.
+    let ended = json!({"agent": "script", "session": "s1", "observations": [{"type": "session_ended"}]});
+    assert_eq!(post(&mut requester, "/v1/observations", &ended).status, 204);
+}
+
+#[test]
+fn s7_one_process_cannot_take_every_connection() {
+    let world = World::start();
+    let (mut open, reply) = fill(&world.places.ask_sock());
     assert_eq!(refusal(&reply), (429, "cap_reached".to_owned()));
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     assert!(text.contains(&open.len().to_string()) && text.contains("close some of them"), "{text}");

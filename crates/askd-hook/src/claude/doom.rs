@@ -132,13 +132,6 @@ fn subject(
     input: &RawValue,
     seen: &LoopSeen,
 ) -> Result<Subject, String> {
-    let choice = |id: &str, label: &str, kind| Choice {
-        id: id.to_owned(),
-        label: label.to_owned(),
-        kind,
-        grants: None,
-        payload: None,
-    };
     let shown = Input { repeated_call: Call { tool, input }, times: seen.times, since: &seen.since };
     Ok(Subject {
         action: Action {
@@ -150,8 +143,8 @@ fn subject(
         },
         class: Class::Safety,
         options: vec![
-            choice("allow_once", "Let it continue", ChoiceKind::AllowOnce),
-            choice("reject_once", "Stop the turn", ChoiceKind::RejectOnce),
+            Choice::plain("allow_once", "Let it continue", ChoiceKind::AllowOnce),
+            Choice::plain("reject_once", "Stop the turn", ChoiceKind::RejectOnce),
         ],
         call: event.tool_use_id.clone(),
         // It comes only when this hook has ended. What a host answers by itself is no person's word on a repetition.

@@ -38,13 +38,6 @@ fn id(index: usize) -> String {
 
 /// Allow once, one "always" per suggestion that can be put in words, deny.
 pub(crate) fn options(suggestions: &[&RawValue]) -> Vec<Choice> {
-    let plain = |id: &str, label: &str, kind| Choice {
-        id: id.to_owned(),
-        label: label.to_owned(),
-        kind,
-        grants: None,
-        payload: None,
-    };
     let always = suggestions.iter().enumerate().filter_map(|(index, raw)| {
         // What cannot be explained cannot be agreed to.
         let (label, grants) = words(&serde_json::from_str(raw.get()).ok()?);
@@ -56,9 +49,9 @@ pub(crate) fn options(suggestions: &[&RawValue]) -> Vec<Choice> {
             payload: serde_json::from_str(raw.get()).ok(),
         })
     });
-    let mut options = vec![plain("allow_once", "Allow once", ChoiceKind::AllowOnce)];
+    let mut options = vec![Choice::plain("allow_once", "Allow once", ChoiceKind::AllowOnce)];
     options.extend(always);
-    options.push(plain("reject_once", "Deny", ChoiceKind::RejectOnce));
+    options.push(Choice::plain("reject_once", "Deny", ChoiceKind::RejectOnce));
     options
 }
 

@@ -124,13 +124,6 @@ pub(super) fn again() -> Call {
 
 /// What is asked when the same call is made again and again.
 pub(super) fn doom_loop(repeated: &Call, seen: &LoopSeen) -> Call {
-    let choice = |id: &str, label: &str, kind| Choice {
-        id: id.to_owned(),
-        label: label.to_owned(),
-        kind,
-        grants: None,
-        payload: None,
-    };
     Call {
         tool: "doom_loop",
         kind: None,
@@ -141,8 +134,8 @@ pub(super) fn doom_loop(repeated: &Call, seen: &LoopSeen) -> Call {
             "since": seen.since,
         }),
         options: vec![
-            choice("allow_once", "Let it continue", ChoiceKind::AllowOnce),
-            choice("reject_once", "Stop the turn", ChoiceKind::RejectOnce),
+            Choice::plain("allow_once", "Let it continue", ChoiceKind::AllowOnce),
+            Choice::plain("reject_once", "Stop the turn", ChoiceKind::RejectOnce),
         ],
         words: "go on with the same call".to_owned(),
         effect: Effect::Continue,
