@@ -5,6 +5,7 @@
 
 use std::sync::mpsc::Receiver;
 
+use askd_wire::Class;
 use serde_json::Value;
 
 /// One ask as the agent's own server tells it.
@@ -32,6 +33,13 @@ pub struct HiddenAsk {
     pub cwd: Option<String>,
     /// What [`HiddenReply::Always`] would allow from then on, as the agent writes it; empty: it does not tell.
     pub always: Vec<String>,
+}
+
+impl HiddenAsk {
+    /// The agent's own question whether a loop may go on, which no rule and no skipping answers.
+    pub(crate) fn class_of(tool: &str) -> Class {
+        if tool == "doom_loop" { Class::Safety } else { Class::Tool }
+    }
 }
 
 /// One way to answer, with the words that the agent itself uses for it towards its clients.

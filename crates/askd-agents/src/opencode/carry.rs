@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use askd_client::{Asker, CallError, JustWait, Places, Unavailable, Wake, Watch, daemon};
 use askd_wire::{
-    Action, Ask, Choice, ChoiceKind, Class, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk,
+    Action, Ask, Choice, ChoiceKind, Code, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk,
     RequesterKind, Subagent, Verdict, WithdrawByKey,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -214,6 +214,14 @@ impl Desk {
                     let _ = self.tell(item, "/v1/asks/withdraw", &cause);
                     return;
                 }
+                // The daemon may take it later.
+                Err(Unavailable::Refused(problem))
+                    if matches!(problem.code, Code::CapReached | Code::NotRecorded) =>
+                {
+                    if item.pause(PAUSE) {
+                        return;
+                    }
+                }
                 // Nobody else could answer: it waits for a daemon to come back.
                 Err(Unavailable::Stopped | Unavailable::Released) if self.around.own_prompt.is_none() => {
                     if item.pause(PAUSE) {
@@ -335,8 +343,7 @@ impl Desk {
                 input: Some(to_raw_value(&ask.input).ok()?),
                 cwd: ask.cwd.clone(),
             },
-            // opencode's own question whether a loop may go on.
-            class: if ask.tool == "doom_loop" { Class::Safety } else { Class::Tool },
+            class: HiddenAsk::class_of(&ask.tool),
             attendance: None,
             agent: AGENT.to_owned(),
             session: ask.session.clone(),

@@ -2,7 +2,7 @@
 
 use askd_agents::acp::{Answered, News};
 use askd_agents::hidden::{HiddenEnd, HiddenEvent, HiddenReply};
-use askd_wire::Verdict;
+use askd_wire::{Class, Verdict};
 use serde_json::{Value, json};
 
 use crate::support::{Stage, hidden_ask, outcome};
@@ -195,4 +195,31 @@ fn a_hidden_ask_without_askd_is_the_clients_alone() {
     stage.select(&id, "reject");
     assert_eq!(stage.replies, [("per_1".to_owned(), HiddenReply::Reject, None)]);
     assert!(stage.was_told("Record { ask: "));
+}
+
+#[test]
+fn a_loop_that_the_agent_asks_about_is_a_safety_ask() {
+    let mut stage = opencode(&json!({}));
+    let mut event = hidden_ask("per_1", "child", "c");
+    if let HiddenEvent::Asked(ask) = &mut event {
+        ask.tool = "doom_loop".to_owned();
+    }
+    stage.hidden(event);
+    stage.hidden(hidden_ask("per_2", "child", "d"));
+    let classes: Vec<_> = stage.raised.iter().map(|(_, raise)| raise.class).collect();
+    assert_eq!(classes, [Class::Safety, Class::Tool]);
+}
+
+#[test]
+fn a12_a_session_that_is_loaded_again_denies_nothing_that_the_server_still_asks() {
+    let mut stage = opencode(&json!({}));
+    stage.hidden(hidden_ask("per_1", "child", "c"));
+    let ask = stage.last_raised();
+    stage.client(
+        &json!({"jsonrpc":"2.0","id":77,"method":"session/load","params":{"sessionId":"s","cwd":"/"}}),
+    );
+    assert!(stage.replies.is_empty(), "{:?}", stage.replies);
+    // It can still be answered.
+    stage.news(News::Outcome { ask, outcome: Box::new(outcome("once", Verdict::Allow)) });
+    assert_eq!(stage.replies, [("per_1".to_owned(), HiddenReply::Once, None)]);
 }

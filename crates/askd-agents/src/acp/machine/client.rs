@@ -199,9 +199,13 @@ impl Machine {
         self.observe(session, vec![Observation::TurnCancelled { subagent: None }]);
     }
 
-    /// Every open ask of a session and its descendants is over; nobody decided.
+    /// Every open ask of a session and its descendants is over; nobody decided. What the agent's own server still asks
+    /// is not over because the client loads the session again: the server says when it is.
     pub(super) fn end_asks(&mut self, session: &str, cause: &'static str) {
         for no in self.open_within(session) {
+            if cause == "superseded" && self.asks.get(&no).is_some_and(super::Slot::is_hidden) {
+                continue;
+            }
             self.settle(no, Fate::Ended { cause, tell_agent: true });
         }
     }

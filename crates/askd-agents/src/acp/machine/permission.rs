@@ -9,6 +9,7 @@ use super::super::message::{self, Id};
 use super::super::raw::Object;
 use super::slot::{Askd, Dialog, Form, Origin, Show, Slot, State};
 use super::{Dialect, Held, Machine};
+use crate::hidden::HiddenAsk;
 
 /// How long an ask of ours waits for this proxy to come back after its connection broke.
 const LINK_GRACE_SECS: u64 = 60;
@@ -292,7 +293,10 @@ impl Machine {
                 input: q.call.action_input().and_then(|text| RawValue::from_string(text).ok()),
                 cwd: q.cwd.clone(),
             },
-            class: Class::Tool,
+            class: match (&q.slot.origin, &q.call.name) {
+                (Origin::Hidden { .. }, Some(tool)) => HiddenAsk::class_of(tool),
+                _ => Class::Tool,
+            },
             attendance: Some(if in_background { Attendance::Background } else { Attendance::Foreground }),
             agent: self.agent.clone(),
             session: q.session.to_owned(),

@@ -243,10 +243,15 @@ impl Asking {
     fn unavailable(&mut self, why: &Unavailable) -> Next {
         self.tell(News::Unavailable { ask: self.no, why: one_line(&why.to_string()) });
         match why {
-            // It will not be taken the next time either.
-            Unavailable::Refused(problem) if problem.code != Code::NotRecorded => {
+            // It will not be taken the next time either; what the client says alone may be.
+            Unavailable::Refused(problem)
+                if !matches!(problem.code, Code::NotRecorded | Code::CapReached) =>
+            {
                 self.guard = None;
-                let _ = self.orders.recv();
+                if let Ok(order) = self.orders.recv() {
+                    let _telling = self.around.busy.enter();
+                    self.obey(order);
+                }
                 Next::Over
             }
             _ => Next::Again,

@@ -35,8 +35,10 @@ use self::outlet::Outlet;
 use self::pipe::Patient;
 use super::{Action, Dismiss, Machine, News, Settings};
 use crate::foreground::terminal_has_sent_it;
-use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenSource};
+use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenReply, HiddenSource};
 
+/// Between two attempts to tell the agent's server an answer.
+const BETWEEN_REPLIES: Duration = Duration::from_secs(2);
 /// Longest line that is taken; a peer that sends more is no ACP peer.
 const LONGEST_LINE: u64 = 1024 * 1024 * 1024;
 /// Bytes that are read at once, and that a pipe is made to hold: long lines pass in few steps.
@@ -207,12 +209,16 @@ impl Proxy {
                 let sink = lock(&self.link).as_ref().map(Link::sink);
                 let log = self.log.clone();
                 let _ = spawn("hidden-reply", move || {
-                    let done = source.reply(&id, reply, message.as_deref());
-                    if let Err(HiddenError::Failed(why)) = &done {
-                        log.say(format!("askd acp: the answer did not reach the agent: {why}"));
-                    }
-                    if let Some(sink) = sink {
-                        sink(News::HiddenReplied { ask, delivered: done.is_ok() });
+                    let mut failed = false;
+                    let delivered = deliver(&*source, &id, reply, message.as_deref(), |why| {
+                        if !std::mem::replace(&mut failed, true) {
+                            log.say(format!("askd acp: the answer did not reach the agent yet: {why}"));
+                        }
+                        std::thread::sleep(BETWEEN_REPLIES);
+                    });
+                    // A no may wait in the watcher for its siblings; that the agent has it is told when it is gone.
+                    if let Some(sink) = sink.filter(|_| !(delivered && reply == HiddenReply::Reject)) {
+                        sink(News::HiddenReplied { ask, delivered });
                     }
                 });
             }
@@ -350,6 +356,23 @@ impl Proxy {
     }
 }
 
+/// Answers the agent's server again and again until it took the answer or no longer asks. False: it no longer asks.
+fn deliver(
+    source: &dyn HiddenSource,
+    id: &str,
+    reply: HiddenReply,
+    message: Option<&str>,
+    mut failed: impl FnMut(&str),
+) -> bool {
+    loop {
+        match source.reply(id, reply, message) {
+            Ok(()) => return true,
+            Err(HiddenError::Gone) => return false,
+            Err(HiddenError::Failed(why)) => failed(&why),
+        }
+    }
+}
+
 /// A line with its end, or what is left before the end of file.
 fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
@@ -388,4 +411,41 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hidden::HiddenOption;
+
+    /// A server that fails so often before it says what it says.
+    struct Failing(AtomicU64, bool);
+
+    impl HiddenSource for Failing {
+        fn options(&self) -> &'static [HiddenOption] {
+            &[]
+        }
+
+        fn reply(&self, _: &str, _: HiddenReply, _: Option<&str>) -> Result<(), HiddenError> {
+            match self.0.load(Ordering::Relaxed) {
+                0 if self.1 => Ok(()),
+                0 => Err(HiddenError::Gone),
+                left => {
+                    self.0.store(left - 1, Ordering::Relaxed);
+                    Err(HiddenError::Failed("it is busy".to_owned()))
+                }
+            }
+        }
+
+        fn stop(&self) {}
+    }
+
+    #[test]
+    fn an_answer_that_did_not_reach_the_agent_is_told_again() {
+        for taken in [true, false] {
+            let (source, mut failures) = (Failing(AtomicU64::new(3), taken), 0);
+            assert_eq!(deliver(&source, "per_1", HiddenReply::Once, None, |_| failures += 1), taken);
+            assert_eq!(failures, 3);
+        }
+    }
 }
