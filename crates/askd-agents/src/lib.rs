@@ -4,6 +4,9 @@
 //! Read [`hidden`] first: asks that an agent keeps to itself, and how another module watches for them.
 
 pub mod acp;
+pub mod claude;
 pub mod foreground;
 pub mod hidden;
 pub mod opencode;
+mod proxy;
+mod raw;

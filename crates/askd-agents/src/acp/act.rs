@@ -5,9 +5,8 @@ use std::time::Duration;
 use askd_wire::{Decision, Instance, ObservationBatch, Outcome, RaiseAsk};
 
 use crate::hidden::HiddenReply;
-
-/// Number of an ask within one proxy.
-pub type AskNo = u64;
+use crate::proxy::{self, Errand};
+pub use crate::proxy::{Answered, AskNo};
 
 /// How one proxy is set up.
 #[derive(Debug, Clone)]
@@ -153,15 +152,40 @@ pub enum News {
     },
 }
 
-/// What became of a client's answer.
-#[derive(Debug)]
-pub enum Answered {
-    /// It settled the ask.
-    Won,
-    /// Something else did before.
-    Lost(Box<Outcome>),
-    /// This client may not answer.
-    NotPermitted(String),
-    /// The daemon did not take it, or could not be reached.
-    Unreachable,
+impl From<proxy::News> for News {
+    fn from(news: proxy::News) -> Self {
+        use proxy::News as P;
+        match news {
+            P::Raised { ask, timed } => Self::Raised { ask, timed },
+            P::Outcome { ask, outcome } => Self::Outcome { ask, outcome },
+            P::Answered { ask, how } => Self::Answered { ask, how },
+            P::Unavailable { ask, why } => Self::Unavailable { ask, why },
+            P::Others { ask, attached } => Self::Others { ask, attached },
+            P::Slash { ticket, text } => Self::Slash { ticket, text },
+        }
+    }
+}
+
+impl Action {
+    /// What concerns the daemon; everything else is given back.
+    pub(super) fn into_errand(self) -> Result<Errand, Self> {
+        Ok(match self {
+            Self::Raise { ask, raise } => Errand::Raise { ask, raise },
+            Self::Answer { ask, decision, option, client } => {
+                let option = Some(option);
+                Errand::Answer { ask, decision, option, message: None, stop: false, client }
+            }
+            Self::Withdraw { ask, cause } => Errand::Withdraw { ask, cause },
+            Self::Confirmed { ask } => Errand::Confirmed { ask },
+            Self::Record { ask, allowed } => Errand::Record { ask, allowed },
+            Self::Shown { ask, root } => Errand::Shown { ask, root },
+            Self::Unable { ask, root, reason } => Errand::Unable { ask, root, reason },
+            Self::CountOthers { ask, agent, root } => Errand::CountOthers { ask, agent, root },
+            Self::Observe(batch) => Errand::Observe(batch),
+            Self::Attach { agent, session, client } => Errand::Attach { agent, session, client },
+            Self::Detach { session } => Errand::Detach { session },
+            Self::Slash { ticket, text, agent, session } => Errand::Slash { ticket, text, agent, session },
+            other => return Err(other),
+        })
+    }
 }

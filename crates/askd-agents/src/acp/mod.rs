@@ -25,9 +25,12 @@ mod act;
 mod ask;
 mod machine;
 mod message;
-mod raw;
 mod run;
+
+use crate::raw;
 
 pub use act::{Action, Answered, AskNo, Dismiss, News, Settings};
 pub use machine::Machine;
-pub use run::{CannotStart, Options, run};
+pub use run::{Options, run};
+
+pub use crate::proxy::CannotStart;

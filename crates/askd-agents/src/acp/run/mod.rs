@@ -1,26 +1,15 @@
 //! The proxy as a process: the agent as its child, a reader and a writer for each side, and the link to the daemon.
 //! Readers lock the machine, which never waits for anything, and nothing else.
 
-mod asks;
-mod clock;
-mod desk;
-mod late;
-mod link;
-mod log;
-mod outlet;
-mod pipe;
-mod presence;
-
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::io::{self, BufReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use askd_client::{Places, random_hex};
@@ -28,27 +17,20 @@ use askd_wire::Instance;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use self::clock::Due;
-use self::link::Link;
-use self::log::Log;
-use self::outlet::Outlet;
-use self::pipe::Patient;
 use super::{Action, Dismiss, Machine, News, Settings};
 use crate::foreground::terminal_has_sent_it;
 use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenReply, HiddenSource};
+use crate::proxy::clock::Due;
+use crate::proxy::link::Link;
+use crate::proxy::log::Log;
+use crate::proxy::outlet::Outlet;
+use crate::proxy::pipe::Patient;
+use crate::proxy::{
+    self, CHUNK, CannotStart, LAST_WORDS, LINGER, LOOK, exit_code, lock, next_line, private, spawn, widen,
+};
 
 /// Between two attempts to tell the agent's server an answer.
 const BETWEEN_REPLIES: Duration = Duration::from_secs(2);
-/// Longest line that is taken; a peer that sends more is no ACP peer.
-const LONGEST_LINE: u64 = 1024 * 1024 * 1024;
-/// Bytes that are read at once, and that a pipe is made to hold: long lines pass in few steps.
-const CHUNK: usize = 512 * 1024;
-/// What is still to be told to the daemon and the client when the agent has ended.
-const LAST_WORDS: Duration = Duration::from_secs(3);
-/// How long an agent may live on after its input was closed and nobody reads it.
-const LINGER: Duration = Duration::from_secs(10);
-/// How often it is looked at whether anybody reads it, once its input was closed.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// What `askd acp` is started with.
 pub struct Options {
@@ -66,15 +48,9 @@ pub struct Options {
     pub log: fn(&str),
 }
 
-/// The agent could not be started.
-#[derive(Debug, thiserror::Error)]
-#[error("{program}: {source}")]
-pub struct CannotStart {
-    pub program: String,
-    pub source: io::Error,
-}
-
 struct Proxy {
+    /// For threads that tell it something later.
+    own: Weak<Self>,
     machine: Mutex<Machine>,
     link: Mutex<Option<Link>>,
     began: Instant,
@@ -124,16 +100,20 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
         agent: PathBuf::from(&program).file_name().unwrap_or_default().to_string_lossy().into_owned(),
         instance: Some(Instance { pid: child.id(), start: 0 }),
     };
-    let proxy = Arc::new(Proxy {
+    let to_agent = Outlet::start("to-agent", File::from(OwnedFd::from(input)))?;
+    let to_client = Outlet::start("to-client", File::from(private(io::stdout())?))?;
+    let log = Log::start("askd acp", options.log)?;
+    let proxy = Arc::new_cyclic(|own| Proxy {
+        own: Weak::clone(own),
         machine: Mutex::new(Machine::new(settings)),
         link: Mutex::new(None),
         began: Instant::now(),
-        to_agent: Outlet::start("to-agent", File::from(OwnedFd::from(input)))?,
-        to_client: Outlet::start("to-client", File::from(private(io::stdout())?))?,
+        to_agent,
+        to_client,
         due: Due::default(),
         agent,
         hidden: OnceLock::new(),
-        log: Log::start(options.log)?,
+        log,
         heard: AtomicU64::new(0),
     });
     // The client sees the end when the outlet closes: no other copy may stay open.
@@ -141,7 +121,7 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
         let _ = rustix::stdio::dup2_stdout(null);
     }
     let hearing = Arc::clone(&proxy);
-    let sink = Arc::new(move |news: News| hearing.drive(|machine, now| machine.news(news, now)));
+    let sink = Arc::new(move |news: proxy::News| hearing.hear(news.into()));
     let link = Link::start(&options.places, options.exe.take(), token, sink)?;
     *lock(&proxy.link) = Some(link);
     proxy.forward_signals()?;
@@ -195,6 +175,10 @@ impl Proxy {
         self.due.publish(machine, next);
     }
 
+    fn hear(&self, news: News) {
+        self.drive(|machine, now| machine.news(news, now));
+    }
+
     fn act(&self, action: Action) {
         match action {
             Action::ToAgent(line) => self.to_agent.push(line),
@@ -206,7 +190,7 @@ impl Proxy {
             }
             Action::HiddenReply { ask, id, reply, message } => {
                 let Some(source) = self.hidden.get().cloned() else { return };
-                let sink = lock(&self.link).as_ref().map(Link::sink);
+                let hearing = self.own.upgrade();
                 let log = self.log.clone();
                 let _ = spawn("hidden-reply", move || {
                     let mut failed = false;
@@ -217,8 +201,8 @@ impl Proxy {
                         std::thread::sleep(BETWEEN_REPLIES);
                     });
                     // A no may wait in the watcher for its siblings; that the agent has it is told when it is gone.
-                    if let Some(sink) = sink.filter(|_| !(delivered && reply == HiddenReply::Reject)) {
-                        sink(News::HiddenReplied { ask, delivered });
+                    if let Some(proxy) = hearing.filter(|_| !(delivered && reply == HiddenReply::Reject)) {
+                        proxy.hear(News::HiddenReplied { ask, delivered });
                     }
                 });
             }
@@ -229,11 +213,9 @@ impl Proxy {
                 }
             }
             other => {
-                let left = match lock(&self.link).as_mut() {
-                    Some(link) => link.take(other),
-                    None => None,
-                };
-                if let Some(Action::Log(text)) = left {
+                let Ok(errand) = other.into_errand() else { return };
+                let failed = lock(&self.link).as_mut().and_then(|link| link.take(errand));
+                if let Some(text) = failed {
                     self.log.say(format!("askd acp: {text}"));
                 }
             }
@@ -371,46 +353,6 @@ fn deliver(
             Err(HiddenError::Failed(why)) => failed(&why),
         }
     }
-}
-
-/// A line with its end, or what is left before the end of file.
-fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    let read = input.take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-    if read == 0 {
-        return Ok(None);
-    }
-    if line.len() as u64 == LONGEST_LINE {
-        return Err(io::Error::other("a line of more than 1 GiB"));
-    }
-    Ok(Some(line))
-}
-
-/// A descriptor of our own that no program we start inherits.
-fn private(fd: impl AsFd) -> io::Result<OwnedFd> {
-    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
-}
-
-/// What is no pipe, or may not be wider, stays as it is.
-#[cfg(target_os = "linux")]
-fn widen(pipe: BorrowedFd<'_>) {
-    let _ = rustix::pipe::fcntl_setpipe_size(pipe, CHUNK);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn widen(_pipe: BorrowedFd<'_>) {}
-
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use super::lock;
 
 /// The moment at which something is due, on the clock of the proxy.
 #[derive(Debug, Default)]
-pub(super) struct Due(Mutex<Option<Duration>>, Condvar);
+pub(crate) struct Due(Mutex<Option<Duration>>, Condvar);
 
 impl Due {
     /// Says what is due next according to the guarded state. The guard is kept until it is said, so that no older
     /// word of another thread comes after it.
-    pub(super) fn publish<T>(&self, state: MutexGuard<'_, T>, next: Option<Duration>) {
+    pub(crate) fn publish<T>(&self, state: MutexGuard<'_, T>, next: Option<Duration>) {
         let mut due = lock(&self.0);
         drop(state);
         if *due != next {
@@ -22,7 +22,7 @@ impl Due {
     }
 
     /// Waits until something is due. `now` reads the clock.
-    pub(super) fn wait(&self, now: impl Fn() -> Duration) {
+    pub(crate) fn wait(&self, now: impl Fn() -> Duration) {
         let mut due = lock(&self.0);
         loop {
             due = match *due {

@@ -13,18 +13,27 @@ use askd_wire::{Answer, Ask, Code, Decision, Observation, ObservationBatch, Surf
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::super::act::{Answered, AskNo, News};
 use super::asks::Known;
+use super::{Answered, AskNo, News};
 
 /// Ids of our surfaces by root session.
 pub(super) type Surfaces = Arc<Mutex<BTreeMap<String, String>>>;
 
 /// What the thread is asked to do.
 pub(super) enum Job {
-    Answer { ask: AskNo, known: Known, decision: Decision, option: String, client: String },
+    Answer { ask: AskNo, known: Known, answer: Said },
     Report { known: Known, root: String, failed: Option<String> },
     CountOthers { ask: AskNo, agent: String, root: String },
     Slash { ticket: u64, text: String, agent: String, session: String },
+}
+
+/// What the peer's person said.
+pub(super) struct Said {
+    pub(super) decision: Decision,
+    pub(super) option: Option<String>,
+    pub(super) message: Option<String>,
+    pub(super) stop: bool,
+    pub(super) client: String,
 }
 
 pub(super) struct Desk {
@@ -38,8 +47,8 @@ impl Desk {
     pub(super) fn run(self, jobs: Receiver<Job>) {
         for job in jobs {
             match job {
-                Job::Answer { ask, known, decision, option, client } => {
-                    let how = self.answer(&known, decision, option, client);
+                Job::Answer { ask, known, answer } => {
+                    let how = self.answer(&known, answer);
                     (self.sink)(News::Answered { ask, how });
                 }
                 Job::Report { known, root, failed } => self.report(&known, &root, failed),
@@ -57,13 +66,13 @@ impl Desk {
         }
     }
 
-    fn answer(&self, known: &Known, decision: Decision, option: String, client: String) -> Answered {
+    fn answer(&self, known: &Known, said: Said) -> Answered {
         let Some((id, digest)) = known.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
             return Answered::Unreachable;
         };
         let Ok(mut answers) = Answers::connect(&self.places) else { return Answered::Unreachable };
-        let option = Some(option);
-        let answer = Answer { decision, digest, option, message: None, stop: false, surface: Some(client) };
+        let Said { decision, option, message, stop, client } = said;
+        let answer = Answer { decision, digest, option, message, stop, surface: Some(client) };
         match answers.answer(&id, &answer) {
             Ok(_) => Answered::Won,
             Err(CallError::Refused(problem)) => match (problem.code, problem.ask.and_then(|ask| ask.outcome))

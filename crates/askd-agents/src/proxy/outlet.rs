@@ -47,11 +47,11 @@ struct Queue {
 
 /// Never blocks whoever pushes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Outlet(Arc<(Mutex<Queue>, Condvar)>);
+pub(crate) struct Outlet(Arc<(Mutex<Queue>, Condvar)>);
 
 impl Outlet {
     /// Starts the thread that writes to `file`.
-    pub(super) fn start(name: &str, file: File) -> std::io::Result<Self> {
+    pub(crate) fn start(name: &str, file: File) -> std::io::Result<Self> {
         let file = Arc::new(file);
         let outlet = Self::default();
         outlet.queue().file = Some(Arc::clone(&file));
@@ -64,7 +64,7 @@ impl Outlet {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, mut line: Vec<u8>) {
+    pub(crate) fn push(&self, mut line: Vec<u8>) {
         let mut queue = self.queue();
         if queue.over || queue.closing || line.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl Outlet {
     }
 
     /// Does something as soon as everything that was pushed before is written.
-    pub(super) fn then(&self, work: impl FnOnce() + Send + 'static) {
+    pub(crate) fn then(&self, work: impl FnOnce() + Send + 'static) {
         let mut queue = self.queue();
         if !queue.over && !queue.closing {
             queue.lines.push_back(Item::Then(Box::new(work)));
@@ -88,7 +88,7 @@ impl Outlet {
     }
 
     /// Blocks while too much waits; for whoever reads the other side.
-    pub(super) fn wait_for_room(&self) {
+    pub(crate) fn wait_for_room(&self) {
         let mut queue = self.queue();
         while queue.bytes > MOST_WAITING && !queue.over {
             queue = self.0.1.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -96,35 +96,35 @@ impl Outlet {
     }
 
     /// Closes it behind what waits.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.queue().closing = true;
         self.0.1.notify_all();
     }
 
     /// Too much waits for the other end to read.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.queue().bytes > MOST_WAITING
     }
 
     /// Nobody reads any more what is written here.
-    pub(super) fn is_deserted(&self) -> bool {
+    pub(crate) fn is_deserted(&self) -> bool {
         let file = self.queue().file.clone();
         file.is_none_or(|file| is_deserted(file.as_fd()))
     }
 
     /// From now on [`Self::drain`] waits for its patience only.
-    pub(super) fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         self.queue().hurried = true;
         self.0.1.notify_all();
     }
 
-    pub(super) fn is_hurried(&self) -> bool {
+    pub(crate) fn is_hurried(&self) -> bool {
         self.queue().hurried
     }
 
     /// Waits until everything was written or nobody reads any more, for `patience` at most when it is hurried. False:
     /// not in time.
-    pub(super) fn drain(&self, patience: Duration) -> bool {
+    pub(crate) fn drain(&self, patience: Duration) -> bool {
         let mut until = None;
         let mut queue = self.queue();
         while !queue.over && (queue.busy || !queue.lines.is_empty()) {

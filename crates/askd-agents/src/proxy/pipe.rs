@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A file whose reads and writes wait, whatever its flags say. The flags belong to others as much as to us.
 #[derive(Debug)]
-pub(super) struct Patient(pub(super) Arc<File>);
+pub(crate) struct Patient(pub(crate) Arc<File>);
 
 impl Patient {
     fn wait(&self, flags: PollFlags) -> io::Result<()> {
@@ -47,7 +47,7 @@ impl Write for Patient {
 }
 
 /// Whether the other end of something that is written to is gone. What has no other end, like a file, has not lost it.
-pub(super) fn is_deserted(fd: BorrowedFd<'_>) -> bool {
+pub(crate) fn is_deserted(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
     match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
         Ok(_) => fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP),

@@ -11,7 +11,7 @@ const MOST_LINES: usize = 256;
 
 /// Never blocks whoever says something.
 #[derive(Debug, Clone)]
-pub(super) struct Log {
+pub(crate) struct Log {
     lines: SyncSender<Line>,
     dropped: Arc<AtomicUsize>,
 }
@@ -24,23 +24,23 @@ enum Line {
 }
 
 impl Log {
-    /// `write` takes one line, and may block.
-    pub(super) fn start(write: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
+    /// `write` takes one line, and may block. `name`: whose lines they are.
+    pub(crate) fn start(name: &'static str, write: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
         let (lines, received) = sync_channel(MOST_LINES);
         let dropped = Arc::new(AtomicUsize::new(0));
         let lost = Arc::clone(&dropped);
-        super::spawn("log", move || write_all(&received, &lost, write))?;
+        super::spawn("log", move || write_all(name, &received, &lost, write))?;
         Ok(Self { lines, dropped })
     }
 
-    pub(super) fn say(&self, text: String) {
+    pub(crate) fn say(&self, text: String) {
         if self.lines.try_send(Line::Text(text)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Waits until what was said is written, if it is in time.
-    pub(super) fn finish(&self, patience: Duration) {
+    pub(crate) fn finish(&self, patience: Duration) {
         let (done, is_done) = sync_channel(1);
         // With a full queue nobody reads.
         if self.lines.try_send(Line::Done(done)).is_ok() {
@@ -49,7 +49,7 @@ impl Log {
     }
 }
 
-fn write_all(lines: &Receiver<Line>, dropped: &AtomicUsize, write: impl Fn(&str)) {
+fn write_all(name: &str, lines: &Receiver<Line>, dropped: &AtomicUsize, write: impl Fn(&str)) {
     for line in lines {
         match line {
             Line::Text(text) => write(&text),
@@ -59,7 +59,7 @@ fn write_all(lines: &Receiver<Line>, dropped: &AtomicUsize, write: impl Fn(&str)
         }
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            write(&format!("askd acp: {lost} lines were dropped, as nobody read them"));
+            write(&format!("{name}: {lost} lines were dropped, as nobody read them"));
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
         let held = stuck.lock().unwrap();
         let log = {
             let (stuck, written) = (Arc::clone(&stuck), Arc::clone(&written));
-            Log::start(move |text| {
+            Log::start("askd acp", move |text| {
                 drop(stuck.lock().unwrap());
                 written.lock().unwrap().push(text.to_owned());
             })

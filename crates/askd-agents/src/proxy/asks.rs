@@ -12,10 +12,10 @@ use askd_client::{Asker, Places, Unavailable, Wake, Watch, daemon};
 use askd_wire::{Ask, AskState, Code, Observation, ObservationBatch, OutcomeKind, OwnPrompt, RaiseAsk};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::super::act::{AskNo, News};
 use super::desk::timed;
 use super::late::Late;
 use super::link::{Busy, BusyGuard, OBSERVED_PATIENCE, Unheard};
+use super::{AskNo, News};
 
 /// Between two attempts to reach a daemon that is not there.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ pub(super) type Known = Arc<Mutex<Option<(String, String)>>>;
 
 /// The other end of an ask's thread.
 #[derive(Debug, Clone)]
-pub(super) struct Handle {
+pub(crate) struct Handle {
     no: AskNo,
     late: Arc<Late>,
     orders: Sender<Order>,
@@ -53,7 +53,7 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    pub(super) fn handed(&self) {
+    pub(crate) fn handed(&self) {
         self.order(Order::Handed);
     }
 

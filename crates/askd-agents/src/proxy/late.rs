@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 use askd_client::{Asker, Places, Unavailable};
 use askd_wire::Code;
 
-use super::super::act::AskNo;
 use super::asks::Order;
 use super::link::{Busy, BusyGuard};
-use super::{lock, spawn};
+use super::{AskNo, lock, spawn};
 
 /// Finished asks that are remembered; more is told only of the newest.
 const MOST_OVER: usize = 1000;

@@ -11,29 +11,28 @@ use askd_client::daemon::{self, Door, START_PATIENCE};
 use askd_client::{CallError, Connection, Places};
 use askd_wire::{Observation, ObservationBatch};
 
-use super::super::act::{Action, AskNo, News};
 use super::asks::{self, Around, Handle, Order};
-use super::desk::{Desk, Job, Surfaces};
+use super::desk::{Desk, Job, Said, Surfaces};
 use super::late::Late;
-use super::presence;
+use super::{AskNo, Errand, News, presence};
 
 /// Observations that wait for a daemon that is not there; the oldest go first.
 const MOST_OBSERVED: usize = 1000;
 
 /// Counts threads that have something to tell the daemon.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Busy(Arc<(Mutex<usize>, Condvar)>);
+pub(crate) struct Busy(Arc<(Mutex<usize>, Condvar)>);
 
 /// One of them.
 #[derive(Debug)]
-pub(super) struct BusyGuard(Busy);
+pub(crate) struct BusyGuard(Busy);
 
 /// How long what was observed before may hold up an ask.
-pub(super) const OBSERVED_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const OBSERVED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Observations that are on their way, as of one moment.
 #[derive(Debug, Clone)]
-pub(super) struct Unheard {
+pub(crate) struct Unheard {
     /// How many had been made.
     made: u64,
     told: Arc<(Mutex<u64>, Condvar)>,
@@ -41,7 +40,7 @@ pub(super) struct Unheard {
 
 impl Unheard {
     /// Waits until the daemon has heard them.
-    pub(super) fn wait(&self, patience: Duration) {
+    pub(crate) fn wait(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let mut told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
         while *told < self.made {
@@ -63,7 +62,7 @@ struct Observed {
 }
 
 impl Busy {
-    pub(super) fn enter(&self) -> BusyGuard {
+    pub(crate) fn enter(&self) -> BusyGuard {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         BusyGuard(self.clone())
     }
@@ -90,7 +89,7 @@ impl Drop for BusyGuard {
     }
 }
 
-pub(super) struct Link {
+pub(crate) struct Link {
     around: Around,
     asks: HashMap<AskNo, Handle>,
     desk: Sender<Job>,
@@ -104,7 +103,7 @@ pub(super) struct Link {
 
 impl Link {
     /// `token`: 128 random bits. `sink` hears the news; it must not block.
-    pub(super) fn start(
+    pub(crate) fn start(
         places: &Places,
         exe: Option<PathBuf>,
         token: String,
@@ -140,13 +139,13 @@ impl Link {
         Ok(Self { around, asks: HashMap::new(), desk, observed, recording, surfaces, kept: BTreeMap::new() })
     }
 
-    /// Takes what concerns the daemon; gives back everything else.
-    pub(super) fn take(&mut self, action: Action) -> Option<Action> {
+    /// Sets about an errand. Gives back a line for the log when that is not possible.
+    pub(crate) fn take(&mut self, errand: Errand) -> Option<String> {
         for over in self.around.late.newly_over() {
             self.asks.remove(&over);
         }
-        match action {
-            Action::Raise { ask, raise } => match asks::start(self.around.clone(), ask, *raise) {
+        match errand {
+            Errand::Raise { ask, raise } => match asks::start(self.around.clone(), ask, *raise) {
                 Ok(handle) => {
                     self.asks.insert(ask, handle);
                 }
@@ -156,54 +155,49 @@ impl Link {
                     let why = format!("askd cannot be asked: {error}");
                     let told = thread("fault", move || sink(News::Unavailable { ask, why }));
                     if let Err(error) = told {
-                        return Some(Action::Log(format!("askd cannot be asked: {error}")));
+                        return Some(format!("askd cannot be asked: {error}"));
                     }
                 }
             },
-            Action::Answer { ask, decision, option, client } => {
+            Errand::Answer { ask, decision, option, message, stop, client } => {
                 if let Some(known) = self.known(ask) {
-                    let _ = self.desk.send(Job::Answer { ask, known, decision, option, client });
+                    let answer = Said { decision, option, message, stop, client };
+                    let _ = self.desk.send(Job::Answer { ask, known, answer });
                 }
             }
-            Action::Withdraw { ask, cause } => {
+            Errand::Withdraw { ask, cause } => {
                 self.order(ask, Order::Withdraw(cause));
                 self.asks.remove(&ask);
             }
-            Action::Confirmed { ask } => {
+            Errand::Confirmed { ask } => {
                 self.order(ask, Order::Confirmed);
                 self.asks.remove(&ask);
             }
-            Action::Record { ask, allowed } => {
+            Errand::Record { ask, allowed } => {
                 self.order(ask, Order::Record { allowed, _writing: self.recording.enter() });
             }
-            Action::Shown { ask, root } => self.report(ask, root, None),
-            Action::Unable { ask, root, reason } => self.report(ask, root, Some(reason)),
-            Action::CountOthers { ask, agent, root } => {
+            Errand::Shown { ask, root } => self.report(ask, root, None),
+            Errand::Unable { ask, root, reason } => self.report(ask, root, Some(reason)),
+            Errand::CountOthers { ask, agent, root } => {
                 let _ = self.desk.send(Job::CountOthers { ask, agent, root });
             }
-            Action::Observe(batch) => {
+            Errand::Observe(batch) => {
                 self.around.unheard.made += 1;
                 let busy = self.around.busy.enter();
                 let _ = self.observed.send(Observed { batch: *batch, counted: false, _busy: busy });
             }
-            Action::Attach { agent, session, client } => self.attach(agent, session, client),
-            Action::Detach { session } => {
+            Errand::Attach { agent, session, client } => self.attach(agent, session, client),
+            Errand::Detach { session } => {
                 self.kept.remove(&session);
             }
-            Action::Slash { ticket, text, agent, session } => {
+            Errand::Slash { ticket, text, agent, session } => {
                 let _ = self.desk.send(Job::Slash { ticket, text, agent, session });
             }
-            other => return Some(other),
         }
         None
     }
 
-    /// Where news goes.
-    pub(super) fn sink(&self) -> Arc<dyn Fn(News) + Send + Sync> {
-        Arc::clone(&self.around.sink)
-    }
-
-    pub(super) fn handle(&self, ask: AskNo) -> Option<Handle> {
+    pub(crate) fn handle(&self, ask: AskNo) -> Option<Handle> {
         self.asks.get(&ask).cloned()
     }
 
@@ -236,7 +230,7 @@ impl Link {
     }
 
     /// The proxy ends: what is still to be told is told, within `patience`. False: an answer was not written down.
-    pub(super) fn finish(&mut self, patience: Duration) -> bool {
+    pub(crate) fn finish(&mut self, patience: Duration) -> bool {
         self.kept.clear();
         self.asks.clear();
         // Without a daemon there is nobody to wait for.

@@ -1,0 +1,118 @@
+//! What a protocol machine wants the daemon to do, and what it hears of it.
+
+use askd_wire::{Decision, ObservationBatch, Outcome, RaiseAsk};
+
+/// Number of an ask within one proxy.
+pub type AskNo = u64;
+
+/// One thing to do at the daemon. Nobody who reads a peer waits for it.
+#[derive(Debug)]
+pub enum Errand {
+    /// Raise an ask and wait for its outcome.
+    Raise {
+        ask: AskNo,
+        raise: Box<RaiseAsk>,
+    },
+    /// The peer's person answered: try to settle the ask by it.
+    Answer {
+        ask: AskNo,
+        decision: Decision,
+        option: Option<String>,
+        message: Option<String>,
+        stop: bool,
+        client: String,
+    },
+    /// Take the ask back.
+    Withdraw {
+        ask: AskNo,
+        cause: &'static str,
+    },
+    /// The agent did what it was told.
+    Confirmed {
+        ask: AskNo,
+    },
+    /// The peer's answer went through without askd: write it down as what the agent's own prompt said.
+    Record {
+        ask: AskNo,
+        allowed: bool,
+    },
+    /// The peer shows the ask, or cannot.
+    Shown {
+        ask: AskNo,
+        root: String,
+    },
+    Unable {
+        ask: AskNo,
+        root: String,
+        reason: String,
+    },
+    /// Whether surfaces that show this root's asks are attached besides this peer: [`News::Others`].
+    CountOthers {
+        ask: AskNo,
+        agent: String,
+        root: String,
+    },
+    Observe(Box<ObservationBatch>),
+    /// The peer is a surface of this root session from now on, or no longer.
+    Attach {
+        agent: String,
+        session: String,
+        client: String,
+    },
+    Detach {
+        session: String,
+    },
+    /// A `/permissions` line that the person typed at the peer: [`News::Slash`].
+    Slash {
+        ticket: u64,
+        text: String,
+        agent: String,
+        session: String,
+    },
+}
+
+/// What askd said.
+#[derive(Debug)]
+pub enum News {
+    /// The ask is in the journal. `timed`: what happens without an answer, e.g. `denied at 14:05 if nobody answers`.
+    Raised {
+        ask: AskNo,
+        timed: Option<String>,
+    },
+    /// It is settled.
+    Outcome {
+        ask: AskNo,
+        outcome: Box<Outcome>,
+    },
+    /// What became of [`Errand::Answer`].
+    Answered {
+        ask: AskNo,
+        how: Answered,
+    },
+    /// askd cannot be asked, now or at all.
+    Unavailable {
+        ask: AskNo,
+        why: String,
+    },
+    Others {
+        ask: AskNo,
+        attached: bool,
+    },
+    Slash {
+        ticket: u64,
+        text: String,
+    },
+}
+
+/// What became of a peer's answer.
+#[derive(Debug)]
+pub enum Answered {
+    /// It settled the ask.
+    Won,
+    /// Something else did before.
+    Lost(Box<Outcome>),
+    /// This peer may not answer.
+    NotPermitted(String),
+    /// The daemon did not take it, or could not be reached.
+    Unreachable,
+}
