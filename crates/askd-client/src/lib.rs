@@ -15,6 +15,7 @@ mod head;
 mod http;
 mod loopback;
 mod places;
+pub mod spool;
 
 pub use answers::Answers;
 pub use asker::{Asker, JustWait, Wake, Watch, random_hex};

@@ -11,6 +11,7 @@ mod observe;
 mod permissions;
 mod problem;
 mod raise;
+mod spool;
 mod stream;
 
 pub use answer::{Answer, AnswerReport, BulkAnswer, Decision};
@@ -23,6 +24,7 @@ pub use observe::{LoopSeen, Observation, ObservationBatch, Spawn};
 pub use permissions::{PermissionsChange, PermissionsCommand, PermissionsText, PermissionsView, TimedPolicy};
 pub use problem::{Code, Problem};
 pub use raise::{Instance, OwnPrompt, RaiseAsk, Raised, RequesterKind, WithdrawAsk, WithdrawByKey};
+pub use spool::{SPOOL_VERSION, SpoolOutcome, SpoolRequest, SpoolResponse};
 pub use stream::{RegisterSurface, Registered, Scope, StreamEvent, SurfaceKind, SurfaceReport};
 
 /// Header with the API version of the sender, a whole number (`x-askd-version: 1`).
