@@ -11,6 +11,15 @@ fn opencode(capabilities: &Value) -> Stage {
     Stage::new("OpenCode", capabilities)
 }
 
+/// One of the session that the client opened, which the agent forwards as well.
+fn main_ask(id: &str, call: &str) -> HiddenEvent {
+    let mut event = hidden_ask(id, "s", call);
+    if let HiddenEvent::Asked(ask) = &mut event {
+        ask.subagent = None;
+    }
+    event
+}
+
 #[test]
 fn a1_a2_a_hidden_ask_comes_on_the_root_session_with_the_mark() {
     let mut stage = opencode(&json!({}));
@@ -127,11 +136,7 @@ fn a7_a_hidden_ask_that_was_settled_elsewhere_is_withdrawn() {
 #[test]
 fn a_main_ask_is_not_shown_twice_and_its_servers_word_withdraws_the_dialog() {
     let mut stage = opencode(&json!({}));
-    let mut event = hidden_ask("per_1", "s", "c");
-    if let HiddenEvent::Asked(ask) = &mut event {
-        ask.subagent = None;
-    }
-    stage.hidden(event);
+    stage.hidden(main_ask("per_1", "c"));
     assert!(stage.raised.is_empty());
     stage.ask(&json!(4), "s", "c");
     stage.hidden(HiddenEvent::Gone { id: "per_1".to_owned(), how: HiddenEnd::Rejected });
@@ -222,4 +227,68 @@ fn a12_a_session_that_is_loaded_again_denies_nothing_that_the_server_still_asks(
     // It can still be answered.
     stage.news(News::Outcome { ask, outcome: Box::new(outcome("once", Verdict::Allow)) });
     assert_eq!(stage.replies, [("per_1".to_owned(), HiddenReply::Once, None)]);
+}
+
+#[test]
+fn a7_what_the_server_did_otherwise_than_was_decided_is_told() {
+    for (verdict, how, told, never) in [
+        (Verdict::Deny, HiddenEnd::Allowed, "OwnPromptAnswered { call: \"c\", allowed: true }", "Confirmed"),
+        (
+            Verdict::Allow,
+            HiddenEnd::Rejected,
+            "OwnPromptAnswered { call: \"c\", allowed: false }",
+            "Confirmed",
+        ),
+        (Verdict::Deny, HiddenEnd::Rejected, "Confirmed", "OwnPrompt"),
+        (Verdict::Allow, HiddenEnd::Allowed, "Confirmed", "OwnPrompt"),
+        (Verdict::Deny, HiddenEnd::Vanished, "cause: \"cancelled\"", "Confirmed"),
+        (Verdict::Allow, HiddenEnd::Vanished, "cause: \"cancelled\"", "Confirmed"),
+    ] {
+        let mut stage = opencode(&json!({}));
+        stage.hidden(hidden_ask("per_1", "child", "c"));
+        let ask = stage.last_raised();
+        stage.elsewhere(ask, if verdict == Verdict::Allow { "once" } else { "reject" }, verdict);
+        stage.clear();
+        stage.hidden(HiddenEvent::Gone { id: "per_1".to_owned(), how });
+        assert!(stage.was_told(told) && !stage.was_told(never), "{verdict:?} {how:?}: {:?}", stage.told);
+    }
+}
+
+/// The same of an ask that the agent forwards.
+#[test]
+fn a7_what_the_server_did_otherwise_with_a_main_ask_is_told() {
+    for (option, verdict, how, told) in [
+        ("no", Verdict::Deny, HiddenEnd::Allowed, "OwnPromptAnswered { call: \"c\", allowed: true }"),
+        ("ok", Verdict::Allow, HiddenEnd::Rejected, "OwnPromptAnswered { call: \"c\", allowed: false }"),
+        ("no", Verdict::Deny, HiddenEnd::Rejected, "Confirmed"),
+    ] {
+        let mut stage = opencode(&json!({}));
+        stage.hidden(main_ask("per_1", "c"));
+        let ask = stage.ask(&json!(4), "s", "c");
+        stage.elsewhere(ask, option, verdict);
+        stage.clear();
+        stage.hidden(HiddenEvent::Gone { id: "per_1".to_owned(), how });
+        assert!(stage.was_told(told), "{verdict:?} {how:?}: {:?}", stage.told);
+    }
+}
+
+#[test]
+fn a15_a_main_ask_after_the_client_left_is_raised_once() {
+    for server_first in [true, false] {
+        let mut stage = opencode(&json!({}));
+        stage.ask(&json!(4), "s", "b");
+        stage.client_closed();
+        assert!(!stage.closed, "the grace runs");
+        stage.clear();
+        let request = json!({"id":5,"method":"session/request_permission","params":{"sessionId":"s",
+            "toolCall":{"toolCallId":"c","title":"t"},"options":[]}});
+        if server_first {
+            stage.hidden(main_ask("per_1", "c"));
+            stage.agent(&request);
+        } else {
+            stage.agent(&request);
+            stage.hidden(main_ask("per_1", "c"));
+        }
+        assert_eq!(stage.raised.len(), 1, "{server_first}");
+    }
 }

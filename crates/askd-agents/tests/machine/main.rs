@@ -2,6 +2,8 @@
 //! own schema.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "the helpers of tests fail as tests do")]
 
+mod answers;
+mod calls;
 mod ends;
 mod hidden;
 mod shapes;

@@ -164,6 +164,7 @@ impl Machine {
         if known.prompts.len() == before || !known.prompts.is_empty() {
             return;
         }
+        self.forget_unknown_answers(session);
         // Children of other agents outlive the turn.
         if self.dialect == Dialect::OpenCode {
             self.end_asks(session, "cancelled");

@@ -1,7 +1,8 @@
 //! Asks that the agent keeps to itself, shown in the client in its own words.
 
-use askd_wire::{ChoiceKind, Decision};
+use askd_wire::{ChoiceKind, Decision, Observation};
 
+use super::super::act::Action;
 use super::super::ask::{Call, Choosable, FxMark};
 use super::super::message;
 use super::super::raw::{Object, quote};
@@ -99,7 +100,7 @@ impl Machine {
             return;
         }
         let call_id = ask.call.clone().unwrap_or_else(|| ask.id.clone());
-        let is_root = self.sessions.get(&ask.session).is_some_and(|s| s.attached);
+        let is_root = self.sessions.get(&ask.session).is_some_and(|s| s.root);
         let forwarded = self
             .asks
             .values()
@@ -203,7 +204,7 @@ impl Machine {
             // Its turn is over: nobody is asked, and nothing may be allowed.
             return self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: true });
         }
-        self.out.push(super::super::act::Action::Raise { ask: no, raise: Box::new(raise) });
+        self.out.push(Action::Raise { ask: no, raise: Box::new(raise) });
     }
 
     fn hidden_gone(&mut self, id: &str, how: HiddenEnd) {
@@ -212,23 +213,38 @@ impl Machine {
             HiddenEnd::Rejected => Some(false),
             HiddenEnd::Vanished => None,
         };
-        if let Some((session, call)) = self.linked.remove(id) {
-            let about = self.by_call.get(&(session, call)).cloned().unwrap_or_default();
-            if let Some(no) = about.into_iter().find(|no| self.open.contains(no)) {
-                self.settle(no, Fate::Seen { allowed });
+        let no = match self.linked.remove(id) {
+            Some(about) => {
+                let about = self.by_call.get(&about).map(Vec::as_slice).unwrap_or_default();
+                about.iter().find(|no| self.open.contains(no)).or(about.last()).copied()
             }
-            return;
+            None => self.by_hidden.get(id).copied(),
+        };
+        if let Some(no) = no {
+            self.over_at_server(no, allowed);
         }
-        let Some(no) = self.by_hidden.get(id).copied() else { return };
+    }
+
+    /// The agent's own server no longer asks. `None`: nobody saw an answer there.
+    fn over_at_server(&mut self, no: u64, allowed: Option<bool>) {
         let Some(slot) = self.asks.get(&no) else { return };
-        match slot.state {
-            State::Done(Done::Answered { decision: Some(decision), .. }) => {
-                if allowed == Some(decision == Decision::Allow) {
-                    self.out.push(super::super::act::Action::Confirmed { ask: no });
-                }
+        match (&slot.state, allowed) {
+            (State::Open | State::Deciding { .. }, _) => self.settle(no, Fate::Seen { allowed }),
+            (State::Done(Done::Answered { decision: Some(decision), unsure: false }), Some(allowed))
+                if allowed == (*decision == Decision::Allow) =>
+            {
+                self.out.push(Action::Confirmed { ask: no });
             }
-            State::Done(_) => {}
-            State::Open | State::Deciding { .. } => self.settle(no, Fate::Seen { allowed }),
+            // It went on otherwise than was decided, or otherwise than the journal may have it.
+            (State::Done(Done::Answered { .. }), Some(allowed)) => {
+                let (session, call) = (slot.session.clone(), slot.call.clone());
+                self.observe(&session, vec![Observation::OwnPromptAnswered { call, allowed }]);
+            }
+            // It died with its turn: what was not given to the agent by then does not count any more.
+            (State::Done(Done::Answered { decision: Some(_), unsure: false }), None) if slot.is_hidden() => {
+                self.out.push(Action::Withdraw { ask: no, cause: "cancelled" });
+            }
+            (State::Done(_), _) => {}
         }
     }
 

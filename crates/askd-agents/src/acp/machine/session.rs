@@ -30,7 +30,9 @@ pub(super) struct Session {
     pub(super) has_commands: bool,
     /// The client may cancel this child by itself.
     pub(super) can_cancel: bool,
-    /// The client is registered as its surface.
+    /// The client made or opened it.
+    pub(super) root: bool,
+    /// The client is registered as its surface; no longer when it has left.
     pub(super) attached: bool,
     /// We told the client of this child.
     pub(super) announced: bool,
@@ -134,6 +136,7 @@ impl Machine {
     pub(super) fn root_session(&mut self, session: &str, cwd: Option<String>) {
         let known = self.sessions.entry(session.to_owned()).or_default();
         known.cwd = cwd.or_else(|| known.cwd.take());
+        known.root = true;
         let is_new = !std::mem::replace(&mut known.attached, true);
         let offers = !known.has_commands;
         self.observe(session, vec![Observation::SessionStarted {}]);
@@ -157,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// The agent told of a child. True: its turn is over.
+    /// The agent told of a child.
     pub(super) fn child_told(&mut self, parent: &str, child: Child) {
         if child.session == parent || self.descends(parent, &child.session) {
             return;

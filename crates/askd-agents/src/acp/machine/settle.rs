@@ -8,7 +8,7 @@ use super::super::message;
 use super::super::raw::Object;
 use super::Machine;
 use super::elicitation::ACCEPT;
-use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Left, Origin, State};
+use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Left, Origin, Slot, State};
 use crate::hidden::{HiddenOption, HiddenReply};
 
 /// How an ask ends.
@@ -20,8 +20,8 @@ pub(super) enum Fate {
     Left,
     /// The client's answer.
     Client { answer: ClientAnswer, proof: Proof },
-    /// Another source's.
-    Outcome(Box<Outcome>),
+    /// Another source's, which decides.
+    Outcome { decision: Decision, outcome: Box<Outcome> },
     /// The agent went on by itself. `None`: nobody knows which way.
     Seen { allowed: Option<bool> },
 }
@@ -92,15 +92,12 @@ impl Machine {
                     (Proof::None, Some(decision)) => {
                         Some(Action::Record { ask: no, allowed: decision == Decision::Allow })
                     }
-                    (Proof::None, None) => Some(Action::Withdraw { ask: no, cause: "cancelled" }),
+                    // The client's own prompt decided, and what the call does will tell which way.
+                    (Proof::None, None) => Some(Action::Withdraw { ask: no, cause: "handed_back" }),
                 };
                 (word, Done::Answered { decision, unsure: proof == Proof::Waiting }, tell)
             }
-            Fate::Outcome(outcome) => {
-                let decision = match outcome.verdict {
-                    Verdict::Allow => Decision::Allow,
-                    Verdict::Deny | Verdict::None => Decision::Deny,
-                };
+            Fate::Outcome { decision, outcome } => {
                 let offered = |id: &String| decision_of(&slot.options, id).is_some();
                 let option = outcome
                     .option
@@ -281,16 +278,15 @@ impl Machine {
 
     /// An outcome that came from askd.
     fn decided(&mut self, no: AskNo, outcome: Box<Outcome>) {
-        let client_is_asked = |slot: &super::Slot| slot.dialog != Dialog::Closed;
+        let client_is_asked = |slot: &Slot| slot.dialog != Dialog::Closed;
         let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
         let deciding = match &slot.state {
             State::Deciding { answer, .. } => Some(answer.option.clone()),
             State::Open | State::Done(_) => None,
         };
-        let no_opinion = outcome.verdict == Verdict::None
-            // Nobody else can be asked here; the client can.
-            || (outcome.cause == "unreachable" && (client_is_asked(slot) || deciding.is_some()));
-        if no_opinion {
+        // Nobody else can be asked here; the client can.
+        let is_clients = outcome.cause == "unreachable" && (client_is_asked(slot) || deciding.is_some());
+        let Some(decision) = decision_in(&outcome).filter(|_| !is_clients) else {
             self.without_askd(no);
             // It was taken down, and the client has no dialog of it either: nobody is left who could answer.
             let Some(slot) = self.asks.get(&no) else { return };
@@ -300,11 +296,11 @@ impl Machine {
                 self.settle(no, Fate::Ended { cause: "cancelled", tell_agent });
             }
             return;
-        }
+        };
         if deciding.is_some() && deciding == outcome.option {
             return self.settle_by_client(no, Proof::Journal);
         }
-        self.settle(no, Fate::Outcome(outcome));
+        self.settle(no, Fate::Outcome { decision, outcome });
     }
 
     fn client_settled(&mut self, no: AskNo, how: Answered) {
@@ -325,11 +321,7 @@ impl Machine {
                 let decision = *decision;
                 let same = match how {
                     Answered::Won => true,
-                    Answered::Lost(outcome) => match outcome.verdict {
-                        Verdict::Allow => decision == Decision::Allow,
-                        Verdict::Deny => decision == Decision::Deny,
-                        Verdict::None => false,
-                    },
+                    Answered::Lost(outcome) => decision_in(&outcome) == Some(decision),
                     Answered::NotPermitted(_) | Answered::Unreachable => false,
                 };
                 self.out.push(if same {
@@ -377,27 +369,66 @@ impl Machine {
         self.show_waiting(no, None);
     }
 
+    /// What the client answered in words that askd does not know can no longer be seen by what the call does.
+    pub(super) fn forget_unknown_answers(&mut self, session: &str) {
+        let waits = |slot: &Slot| slot.session == session && slot.work.is_none() && slot.has_unknown_answer();
+        let left: Vec<AskNo> = self.asks.iter().filter(|(_, slot)| waits(slot)).map(|(no, _)| *no).collect();
+        for no in left {
+            let Some(slot) = self.asks.get(&no) else { continue };
+            // Without an entry its call was seen to end.
+            if self.by_call.remove(&(slot.session.clone(), slot.call.clone())).is_some() {
+                self.out.push(Action::Withdraw { ask: no, cause: "cancelled" });
+            }
+        }
+    }
+
     /// A tool call is over.
     pub(super) fn call_over(&mut self, session: &str, call: &str, ran: bool) {
-        let key = (session.to_owned(), call.to_owned());
-        let about = self.by_call.get(&key).cloned().unwrap_or_default();
+        // Each ask is told once: agents give the id of a call that is over to other calls.
+        let about = self.by_call.remove(&(session.to_owned(), call.to_owned())).unwrap_or_default();
+        let is_refused = |no: &AskNo| {
+            let decision = self.asks.get(no).and_then(Slot::decision);
+            decision == Some(Decision::Deny)
+        };
+        let was_refused = !ran && about.iter().any(is_refused);
         for no in about {
             let Some(slot) = self.asks.get(&no) else { continue };
-            let subagent = slot.work.clone();
+            let (call, subagent) = (call.to_owned(), slot.work.clone());
             match &slot.state {
                 State::Open | State::Deciding { .. } => {
                     self.settle(no, Fate::Seen { allowed: ran.then_some(true) });
                 }
+                // Allowed, and refused by what else it asked: it did not run.
+                State::Done(Done::Answered { decision: Some(Decision::Allow), unsure }) if was_refused => {
+                    if !unsure {
+                        self.out.push(Action::Confirmed { ask: no });
+                    }
+                }
                 State::Done(Done::Answered { decision: Some(Decision::Allow), .. }) => {
-                    let call = call.to_owned();
                     self.observe(session, vec![Observation::CallEnded { call, ok: ran, subagent }]);
                 }
-                State::Done(Done::Answered { decision: Some(Decision::Deny), unsure: false }) if !ran => {
+                // Refused and it ran all the same; or nobody knew what the client's answer meant.
+                State::Done(Done::Answered { .. }) if ran => {
+                    self.observe(session, vec![Observation::OwnPromptAnswered { call, allowed: true }]);
+                }
+                State::Done(Done::Answered { decision: Some(Decision::Deny), unsure: false }) => {
                     self.out.push(Action::Confirmed { ask: no });
+                }
+                State::Done(Done::Answered { decision: None, .. }) => {
+                    self.out.push(Action::Withdraw { ask: no, cause: "cancelled" });
                 }
                 State::Done(_) => {}
             }
         }
+    }
+}
+
+/// What an outcome decides; none: nobody decided.
+fn decision_in(outcome: &Outcome) -> Option<Decision> {
+    match outcome.verdict {
+        Verdict::Allow => Some(Decision::Allow),
+        Verdict::Deny => Some(Decision::Deny),
+        Verdict::None => None,
     }
 }
 

@@ -138,6 +138,19 @@ impl Slot {
         matches!(self.state, State::Done(_))
     }
 
+    /// What its agent was told.
+    pub(super) fn decision(&self) -> Option<Decision> {
+        match &self.state {
+            State::Done(Done::Answered { decision, .. }) => *decision,
+            State::Open | State::Deciding { .. } | State::Done(Done::Ended) => None,
+        }
+    }
+
+    /// Its agent was told something that askd has no word for.
+    pub(super) fn has_unknown_answer(&self) -> bool {
+        matches!(self.state, State::Done(Done::Answered { decision: None, .. }))
+    }
+
     pub(super) fn is_hidden(&self) -> bool {
         matches!(self.origin, Origin::Hidden { .. })
     }
