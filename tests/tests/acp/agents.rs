@@ -43,6 +43,28 @@ fn choose(client: &mut AcpClient, ask: &Value, kind: &str) -> Result<()> {
     client.choose(ask, &option)
 }
 
+/// The call of this dialog was refused: the agent does not say that it ran, and askd does not take it for overtaken.
+fn was_refused(world: &World, client: &AcpClient, dialog: &Value) -> Result<()> {
+    let call = &dialog["params"]["toolCall"]["toolCallId"];
+    let updates = client.notifications("session/update");
+    let told: Vec<&str> = updates
+        .iter()
+        .map(|update| &update["params"]["update"])
+        .filter(|update| update["toolCallId"] == *call)
+        .filter_map(|update| update["status"].as_str())
+        .collect();
+    assert!(!told.contains(&"completed"), "{told:?}");
+    let asks = world.asks()?;
+    let ask =
+        asks.iter().find(|ask| ask.lineage.tool_call.as_deref() == call.as_str()).context("askd knows it")?;
+    let ask = world.wait(&ask.id, "the denial delivered", |ask| match told.contains(&"failed") {
+        true => ask.delivery == "confirmed",
+        false => ask.delivery == "handed",
+    })?;
+    assert_eq!(ask.settled(), Some(("denied", "person")));
+    Ok(())
+}
+
 #[test]
 fn a2_a17_claude_with_hooks_and_proxy_asks_once_and_a_childs_ask_is_marked() -> Result<()> {
     let world = World::with_askd()?;
@@ -109,6 +131,7 @@ fn a5_a6_two_children_of_claude_one_allowed_and_one_cancelled() -> Result<()> {
     let next = client.ask("touch next")?;
     choose(&mut client, &next, "reject_once")?;
     client.result(prompt)?;
+    was_refused(&world, &client, &next)?;
     assert!(!world.made("two") && !world.made("next"));
     Ok(())
 }
@@ -163,6 +186,7 @@ fn a4_a8_codex_is_asked_in_its_own_words_and_answered_elsewhere() -> Result<()> 
     let dialog = client.ask("touch two")?;
     choose(&mut client, &dialog, "reject_once")?;
     client.result(prompt)?;
+    was_refused(&world, &client, &dialog)?;
     assert!(!world.made("two"));
     Ok(())
 }
@@ -237,6 +261,7 @@ fn two_main_asks(world: &World, client: &mut AcpClient) -> Result<()> {
     let dialog = client.ask("touch two")?;
     choose(client, &dialog, "reject_once")?;
     client.result(prompt)?;
+    was_refused(world, client, &dialog)?;
     assert!(!world.made("two"));
     let outcomes: Vec<_> = world.asks()?.iter().filter_map(|ask| ask.outcome.clone()).collect();
     let told: Vec<_> =

@@ -1,10 +1,12 @@
 //! opencode keeps its subagents' asks from every client; behind askd they arrive.
 
 use anyhow::Result;
-use askd_tests::{AcpClient, Model, Scripts, Step, World, children, kill, until};
+use askd_tests::{
+    AcpClient, Model, OpencodeApi, Program, Scripts, Step, World, behind_askd, children, kill, until,
+};
 use serde_json::{Value, json};
 
-use super::{bash, child, opencode};
+use super::{bash, child, opencode, opencode_env};
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -214,4 +216,37 @@ fn agent_of(client: &AcpClient) -> Result<u32> {
     until("the agent's process", || {
         Ok(children(client.pid()).into_iter().find(|(_, line)| line.contains("opencode")).map(|(pid, _)| pid))
     })
+}
+
+#[test]
+fn c11_a_deny_that_opencodes_own_server_overtook_is_told() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let both = bash("touch denied").and(bash("touch later"));
+    let scripts = Scripts::of("main", [child("the child", "kid"), Step::say("done")])
+        .with("kid", [both, Step::say("the child is done")]);
+    let model = Model::start(scripts)?;
+    let server = OpencodeApi::new(&world)?;
+    let mut agent = Program::Opencode.command()?;
+    agent.push("acp".to_owned());
+    agent.extend(server.args());
+    let mut env = opencode_env(&world, &model);
+    env.push(OpencodeApi::env());
+    let mut client = AcpClient::start(&world, &behind_askd(world.askd(), &[], &agent), env, &json!({}))?;
+    client.open(None)?;
+    let prompt = client.prompt("play=main")?;
+    let (denied, later) = (world.ask("touch denied")?, world.ask("touch later")?);
+    // A no takes every open ask of its session along, so it waits for the other one; the agent goes on meanwhile.
+    assert_eq!(world.deny(&denied.id, "not this one")?, 0);
+    server.reply(&server.ask("touch denied")?, "once")?;
+    world.wait_made("denied")?;
+    let denied = world.wait(&denied.id, "the denial overtaken", |ask| ask.delivery == "overtaken")?;
+    assert_eq!(denied.settled(), Some(("denied", "person")), "what the person said stays written");
+    assert!(world.log()?.contains("overtaken: the agent had already gone on"), "{}", world.log()?);
+
+    assert_eq!(world.allow(&later.id)?, 0);
+    world.wait_made("later")?;
+    world.wait(&later.id, "the delivery confirmed", |ask| ask.delivery == "confirmed")?;
+    assert_eq!(client.stop_reason(prompt)?, "end_turn");
+    Ok(())
 }

@@ -30,7 +30,7 @@ fn call(stage: &mut Stage, id: &str, status: &str) {
 }
 
 #[test]
-fn a7_a_refused_call_that_ran_all_the_same_is_told() {
+fn c11_a_refused_call_that_ran_all_the_same_is_told() {
     for (in_client, status, told, never) in [
         (false, "completed", "OwnPromptAnswered { call: \"c\", allowed: true }", "Confirmed"),
         (true, "completed", "OwnPromptAnswered { call: \"c\", allowed: true }", "Confirmed"),

@@ -230,7 +230,7 @@ fn a12_a_session_that_is_loaded_again_denies_nothing_that_the_server_still_asks(
 }
 
 #[test]
-fn a7_what_the_server_did_otherwise_than_was_decided_is_told() {
+fn c11_what_the_server_did_otherwise_than_was_decided_is_told() {
     for (verdict, how, told, never) in [
         (Verdict::Deny, HiddenEnd::Allowed, "OwnPromptAnswered { call: \"c\", allowed: true }", "Confirmed"),
         (
@@ -256,7 +256,7 @@ fn a7_what_the_server_did_otherwise_than_was_decided_is_told() {
 
 /// The same of an ask that the agent forwards.
 #[test]
-fn a7_what_the_server_did_otherwise_with_a_main_ask_is_told() {
+fn c11_what_the_server_did_otherwise_with_a_main_ask_is_told() {
     for (option, verdict, how, told) in [
         ("no", Verdict::Deny, HiddenEnd::Allowed, "OwnPromptAnswered { call: \"c\", allowed: true }"),
         ("ok", Verdict::Allow, HiddenEnd::Rejected, "OwnPromptAnswered { call: \"c\", allowed: false }"),
