@@ -32,5 +32,6 @@ use crate::raw;
 pub use act::{Action, Answered, AskNo, Dismiss, News, Settings};
 pub use machine::Machine;
 pub use run::{Options, run};
+pub(crate) use run::{Protocol, Start, serve};
 
 pub use crate::proxy::CannotStart;

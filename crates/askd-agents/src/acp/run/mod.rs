@@ -19,7 +19,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Action, Dismiss, Machine, News, Settings};
 use crate::foreground::terminal_has_sent_it;
-use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenReply, HiddenSource};
+use crate::hidden::{
+    HiddenAdapter, HiddenError, HiddenEvent, HiddenOption, HiddenReply, HiddenSource,
+};
 use crate::proxy::clock::Due;
 use crate::proxy::link::Link;
 use crate::proxy::log::Log;
@@ -48,10 +50,81 @@ pub struct Options {
     pub log: fn(&str),
 }
 
-struct Proxy {
+/// A line protocol as a pure machine, for [`serve`]: input with the time since the start, output as [`Action`]s.
+pub(crate) trait Protocol: Send + 'static {
+    fn client_line(&mut self, line: Vec<u8>, now: Duration);
+    fn agent_line(&mut self, line: Vec<u8>, now: Duration);
+    fn news(&mut self, news: News, now: Duration);
+    fn client_closed(&mut self, now: Duration);
+    fn agent_closed(&mut self, now: Duration);
+    fn tick(&mut self, now: Duration);
+    /// When [`Self::tick`] has something to do.
+    fn next_tick(&self) -> Option<Duration>;
+    /// What is to be done now, in order.
+    fn take(&mut self) -> Vec<Action>;
+    fn hidden(&mut self, _event: HiddenEvent, _now: Duration) {}
+    fn set_hidden_options(&mut self, _options: &'static [HiddenOption]) {}
+}
+
+impl Protocol for Machine {
+    fn client_line(&mut self, line: Vec<u8>, now: Duration) {
+        Self::client_line(self, line, now);
+    }
+
+    fn agent_line(&mut self, line: Vec<u8>, now: Duration) {
+        Self::agent_line(self, line, now);
+    }
+
+    fn news(&mut self, news: News, now: Duration) {
+        Self::news(self, news, now);
+    }
+
+    fn client_closed(&mut self, now: Duration) {
+        Self::client_closed(self, now);
+    }
+
+    fn agent_closed(&mut self, now: Duration) {
+        Self::agent_closed(self, now);
+    }
+
+    fn tick(&mut self, now: Duration) {
+        Self::tick(self, now);
+    }
+
+    fn next_tick(&self) -> Option<Duration> {
+        Self::next_tick(self)
+    }
+
+    fn take(&mut self) -> Vec<Action> {
+        Self::take(self)
+    }
+
+    fn hidden(&mut self, event: HiddenEvent, now: Duration) {
+        Self::hidden(self, event, now);
+    }
+
+    fn set_hidden_options(&mut self, options: &'static [HiddenOption]) {
+        Self::set_hidden_options(self, options);
+    }
+}
+
+/// What a proxy of any protocol is started with.
+pub(crate) struct Start {
+    /// What its lines on standard error begin with, e.g. `askd acp`.
+    pub(crate) name: &'static str,
+    /// The agent's program and arguments; its input and output become the proxy's.
+    pub(crate) command: Command,
+    pub(crate) places: Places,
+    pub(crate) exe: Option<PathBuf>,
+    pub(crate) adapter: Option<Box<dyn HiddenAdapter>>,
+    pub(crate) log: fn(&str),
+}
+
+struct Proxy<M> {
+    name: &'static str,
     /// For threads that tell it something later.
     own: Weak<Self>,
-    machine: Mutex<Machine>,
+    machine: Mutex<M>,
     link: Mutex<Option<Link>>,
     began: Instant,
     to_agent: Outlet,
@@ -72,16 +145,36 @@ pub fn run(options: Options) -> Result<u8, CannotStart> {
     run_agent(options).map_err(|source| CannotStart { program, source })
 }
 
-fn run_agent(mut options: Options) -> io::Result<u8> {
+fn run_agent(options: Options) -> io::Result<u8> {
     let mark = random_hex().map_err(io::Error::other)?;
-    let token = random_hex().map_err(io::Error::other)?;
     let mut words = options.command.iter();
     let program = words.next().cloned().unwrap_or_default();
     let mut command = Command::new(&program);
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(words);
     // Hooks of the agent raise nothing, and nothing below it may answer.
     command.env("ASKD_OWNER", format!("acp-{}", &mark[..8]));
-    if let Some(adapter) = &mut options.adapter {
+    let (dismiss, grace, translate) = (options.dismiss, options.grace, options.translate);
+    let start = Start {
+        name: "askd acp",
+        command,
+        places: options.places,
+        exe: options.exe,
+        adapter: options.adapter,
+        log: options.log,
+    };
+    serve(start, |instance| {
+        let agent = PathBuf::from(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Machine::new(Settings { dismiss, grace, translate, mark, agent, instance: Some(instance) })
+    })
+}
+
+/// Runs an agent behind a proxy of this protocol until it ends; gives its exit status, 128 and the signal's number when
+/// a signal ended it.
+pub(crate) fn serve<M: Protocol>(start: Start, machine: impl FnOnce(Instance) -> M) -> io::Result<u8> {
+    let Start { name, mut command, places, exe, mut adapter, log } = start;
+    let token = random_hex().map_err(io::Error::other)?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    if let Some(adapter) = &mut adapter {
         adapter.prepare(&mut command);
     }
     let mut child = command.spawn()?;
@@ -92,20 +185,14 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
         widen(pipe);
     }
     let agent = Pid::from_child(&child);
-    let settings = Settings {
-        dismiss: options.dismiss,
-        grace: options.grace,
-        translate: options.translate,
-        mark,
-        agent: PathBuf::from(&program).file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        instance: Some(Instance { pid: child.id(), start: 0 }),
-    };
     let to_agent = Outlet::start("to-agent", File::from(OwnedFd::from(input)))?;
     let to_client = Outlet::start("to-client", File::from(private(io::stdout())?))?;
-    let log = Log::start("askd acp", options.log)?;
+    let log = Log::start(name, log)?;
+    let machine = machine(Instance { pid: child.id(), start: 0 });
     let proxy = Arc::new_cyclic(|own| Proxy {
+        name,
         own: Weak::clone(own),
-        machine: Mutex::new(Machine::new(settings)),
+        machine: Mutex::new(machine),
         link: Mutex::new(None),
         began: Instant::now(),
         to_agent,
@@ -122,10 +209,10 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
     }
     let hearing = Arc::clone(&proxy);
     let sink = Arc::new(move |news: proxy::News| hearing.hear(news.into()));
-    let link = Link::start(&options.places, options.exe.take(), token, sink)?;
+    let link = Link::start(&places, exe, token, sink)?;
     *lock(&proxy.link) = Some(link);
     proxy.forward_signals()?;
-    if let Some(adapter) = &mut options.adapter {
+    if let Some(adapter) = &mut adapter {
         proxy.watch_hidden(&mut **adapter);
     }
     let reading = Arc::clone(&proxy);
@@ -149,22 +236,22 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
     let link = lock(&proxy.link).take();
     let told = link.is_none_or(|mut link| link.finish(LAST_WORDS));
     if !told {
-        proxy.log.say("askd acp: not every answer of the client could be told to the askd daemon".to_owned());
+        proxy.say("not every answer of the client could be told to the askd daemon");
     }
     if !written {
-        proxy.log.say("askd acp: the client did not read everything".to_owned());
+        proxy.say("the client did not read everything");
     }
     proxy.log.finish(LAST_WORDS);
     Ok(exit_code(status))
 }
 
-impl Proxy {
+impl<M: Protocol> Proxy<M> {
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
     /// Gives something to the machine and does what it wants done. Never blocks for long.
-    fn drive(&self, give: impl FnOnce(&mut Machine, Duration)) {
+    fn drive(&self, give: impl FnOnce(&mut M, Duration)) {
         let mut machine = lock(&self.machine);
         give(&mut machine, self.now());
         // Under the lock, so that lines go out in the order in which the machine gave them.
@@ -175,6 +262,11 @@ impl Proxy {
         self.due.publish(machine, next);
     }
 
+    /// One line for whoever started it.
+    fn say(&self, text: &str) {
+        self.log.say(format!("{}: {text}", self.name));
+    }
+
     fn hear(&self, news: News) {
         self.drive(|machine, now| machine.news(news, now));
     }
@@ -183,7 +275,7 @@ impl Proxy {
         match action {
             Action::ToAgent(line) => self.to_agent.push(line),
             Action::ToClient(line) => self.to_client.push(line),
-            Action::Log(text) => self.log.say(format!("askd acp: {text}")),
+            Action::Log(text) => self.say(&text),
             Action::CloseAgent => {
                 self.to_agent.close();
                 self.end_lingering();
@@ -191,12 +283,12 @@ impl Proxy {
             Action::HiddenReply { ask, id, reply, message } => {
                 let Some(source) = self.hidden.get().cloned() else { return };
                 let hearing = self.own.upgrade();
-                let log = self.log.clone();
+                let (name, log) = (self.name, self.log.clone());
                 let _ = spawn("hidden-reply", move || {
                     let mut failed = false;
                     let delivered = deliver(&*source, &id, reply, message.as_deref(), |why| {
                         if !std::mem::replace(&mut failed, true) {
-                            log.say(format!("askd acp: the answer did not reach the agent yet: {why}"));
+                            log.say(format!("{name}: the answer did not reach the agent yet: {why}"));
                         }
                         std::thread::sleep(BETWEEN_REPLIES);
                     });
@@ -216,7 +308,7 @@ impl Proxy {
                 let Ok(errand) = other.into_errand() else { return };
                 let failed = lock(&self.link).as_mut().and_then(|link| link.take(errand));
                 if let Some(text) = failed {
-                    self.log.say(format!("askd acp: {text}"));
+                    self.say(&text);
                 }
             }
         }
@@ -233,7 +325,7 @@ impl Proxy {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    self.log.say(format!("askd acp: reading the agent: {error}"));
+                    self.say(&format!("reading the agent: {error}"));
                     break;
                 }
             }
@@ -269,7 +361,7 @@ impl Proxy {
                     Ok(Some(line)) => self.drive(|machine, now| machine.client_line(line, now)),
                     Ok(None) => break,
                     Err(error) => {
-                        self.log.say(format!("askd acp: reading the client: {error}"));
+                        self.say(&format!("reading the client: {error}"));
                         break;
                     }
                 }
@@ -329,7 +421,7 @@ impl Proxy {
                     }
                 });
             }
-            Err(error) => self.log.say(format!("askd acp: asks of subagents cannot be seen: {error}")),
+            Err(error) => self.say(&format!("asks of subagents cannot be seen: {error}")),
         }
     }
 
