@@ -8,5 +8,6 @@ pub mod claude;
 pub mod foreground;
 pub mod hidden;
 pub mod opencode;
+pub mod pi;
 mod proxy;
 mod raw;

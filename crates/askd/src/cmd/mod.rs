@@ -15,6 +15,7 @@ pub(crate) mod permissions;
 pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod run_opencode;
+pub(crate) mod run_pi;
 pub(crate) mod run_watch;
 pub(crate) mod setup;
 mod setup_client;

@@ -1,4 +1,4 @@
-//! `askd run -- claude …`: starts an agent under askd, for this run only (opencode: see `run_opencode`).
+//! `askd run -- claude …`: starts an agent under askd, for this run only (opencode: see `run_opencode`, pi: `run_pi`).
 //!
 //! The hooks go in by `--settings`, so nothing on disk changes. `ASKD_OWNER` names this very process, which becomes the
 //! agent: hooks in the person's settings stay silent for it, and speak again for an agent that it starts itself. As the
@@ -30,9 +30,9 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
     let program = words.next().unwrap_or_default();
     let args: Vec<OsString> = words.collect();
     let agent = Path::new(&program).file_name().and_then(OsStr::to_str).unwrap_or_default();
-    if !["claude", "opencode"].contains(&agent) {
+    if !["claude", "opencode", "pi"].contains(&agent) {
         return Err(Failure::wrong_use(format!(
-            "`askd run` does not know {}; it serves claude (Claude Code) and opencode: askd run -- claude …",
+            "`askd run` does not know {}; it serves claude (Claude Code), opencode and pi: askd run -- claude …",
             safe(&program.to_string_lossy())
         )));
     }
@@ -42,6 +42,9 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
     let owner = format!("run-{}@{}", &random[..8], std::process::id());
     if agent == "opencode" {
         return super::run_opencode::run(desk, &exe, &owner, &program, &args);
+    }
+    if agent == "pi" {
+        return super::run_pi::run(desk, &exe, &owner, &program, &args);
     }
     let hook = daemon::hook_exe(&exe);
     let hooking = Hooking {
@@ -263,6 +266,9 @@ mod tests {
     fn only_served_agents_are_started() {
         let desk = Desk { places: Places::at(Path::new("/d")) };
         let failure = run(&desk, args(&["vim", "x"])).unwrap_err();
-        assert_eq!((failure.status, failure.text.contains("claude (Claude Code) and opencode")), (2, true));
+        assert_eq!(
+            (failure.status, failure.text.contains("claude (Claude Code), opencode and pi")),
+            (2, true)
+        );
     }
 }

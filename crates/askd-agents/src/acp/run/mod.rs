@@ -19,9 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Action, Dismiss, Machine, News, Settings};
 use crate::foreground::terminal_has_sent_it;
-use crate::hidden::{
-    HiddenAdapter, HiddenError, HiddenEvent, HiddenOption, HiddenReply, HiddenSource,
-};
+use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenOption, HiddenReply, HiddenSource};
 use crate::proxy::clock::Due;
 use crate::proxy::link::Link;
 use crate::proxy::log::Log;

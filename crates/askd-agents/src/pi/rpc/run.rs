@@ -1,0 +1,96 @@
+//! The proxy as a process, over the threads of [`crate::acp`].
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use askd_client::{Places, random_hex};
+
+use super::{Machine, Settings};
+use crate::acp::{Action, CannotStart, Dismiss, News, Protocol, Start, serve};
+
+/// What the proxy is started with.
+pub struct Options {
+    /// pi's command line, not empty.
+    pub command: Vec<OsString>,
+    /// What pi and its children find in their environment besides ours.
+    pub env: Vec<(String, OsString)>,
+    pub places: Places,
+    /// The askd program that may be started as the daemon.
+    pub exe: Option<PathBuf>,
+    pub dismiss: Dismiss,
+    pub grace: Duration,
+    /// The mark of what this starts: nothing below it may answer.
+    pub owner: String,
+    /// Takes one line for standard error; it may block.
+    pub log: fn(&str),
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("command", &self.command).finish_non_exhaustive()
+    }
+}
+
+/// Runs pi behind the proxy until it ends; gives its exit status, 128 and the signal's number when a signal ended it.
+pub fn run(options: Options) -> Result<u8, CannotStart> {
+    let program = options.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    start(options).map_err(|source| CannotStart { program, source })
+}
+
+fn start(options: Options) -> io::Result<u8> {
+    let mark = random_hex().map_err(io::Error::other)?;
+    let mut words = options.command.iter();
+    let mut command = Command::new(words.next().cloned().unwrap_or_default());
+    command.args(words).envs(options.env).env("ASKD_OWNER", options.owner);
+    let host = "the RPC host".to_owned();
+    let start = Start {
+        name: "askd run",
+        command,
+        places: options.places,
+        exe: options.exe,
+        adapter: None,
+        log: options.log,
+    };
+    let cwd = std::env::current_dir().ok().map(|dir| dir.to_string_lossy().into_owned());
+    let (dismiss, grace) = (options.dismiss, options.grace);
+    serve(start, |instance| {
+        Machine::new(Settings { dismiss, grace, mark, cwd, host, instance: Some(instance) })
+    })
+}
+
+impl Protocol for Machine {
+    fn client_line(&mut self, line: Vec<u8>, now: Duration) {
+        self.host_line(line, now);
+    }
+
+    fn agent_line(&mut self, line: Vec<u8>, now: Duration) {
+        Self::agent_line(self, line, now);
+    }
+
+    fn news(&mut self, news: News, now: Duration) {
+        Self::news(self, news, now);
+    }
+
+    fn client_closed(&mut self, now: Duration) {
+        self.host_closed(now);
+    }
+
+    fn agent_closed(&mut self, now: Duration) {
+        Self::agent_closed(self, now);
+    }
+
+    fn tick(&mut self, now: Duration) {
+        Self::tick(self, now);
+    }
+
+    fn next_tick(&self) -> Option<Duration> {
+        Self::next_tick(self)
+    }
+
+    fn take(&mut self) -> Vec<Action> {
+        Self::take(self)
+    }
+}
