@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use askd_wire::{Ask, AskState, Code, RaiseAsk, Raised, WithdrawAsk};
+use askd_wire::{Ask, AskState, Code, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey};
 use rustix::event::PollFlags;
 
 use crate::daemon::{self, Door, START_PATIENCE};
@@ -221,6 +221,17 @@ impl Asker {
         self.tell(id, "withdraw", Some(&body), TELL)
     }
 
+    /// Withdraws the ask of this requester that has this key, for a requester that was never told its id. An ask that
+    /// the daemon does not know is withdrawn already.
+    pub fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable> {
+        let body = WithdrawByKey { key: key.to_owned(), cause: cause.to_owned() };
+        let body = serde_json::to_vec(&body).map_err(CallError::Encode)?;
+        match self.post("/v1/asks/withdraw", Some(&body), TELL) {
+            Err(Unavailable::Refused(problem)) if problem.code == Code::UnknownAsk => Ok(()),
+            other => other,
+        }
+    }
+
     /// `POST /v1/asks/{id}/{what}` within `patience`, once more on a new connection when the kept one was stale.
     pub fn tell(
         &mut self,
@@ -229,15 +240,18 @@ impl Asker {
         body: Option<&[u8]>,
         patience: Duration,
     ) -> Result<(), Unavailable> {
+        self.post(&format!("/v1/asks/{id}/{what}"), body, patience)
+    }
+
+    fn post(&mut self, target: &str, body: Option<&[u8]>, patience: Duration) -> Result<(), Unavailable> {
         let deadline = Instant::now() + patience;
-        let target = format!("/v1/asks/{id}/{what}");
         loop {
             let (mut connection, kept) = match self.connection.take() {
                 Some(connection) if connection.is_reusable() => (connection, true),
                 _ => (self.open(deadline)?, false),
             };
             connection.set_deadline(Some(deadline));
-            match connection.request("POST", &target, body) {
+            match connection.request("POST", target, body) {
                 Ok(reply) => {
                     self.connection = Some(connection);
                     reply.into_success()?;

@@ -16,6 +16,7 @@ mod http;
 mod loopback;
 mod places;
 pub mod spool;
+mod stop;
 
 pub use answers::Answers;
 pub use asker::{Asker, JustWait, Wake, Watch, random_hex};
@@ -26,3 +27,4 @@ pub use guard::{bind_private_socket, check_directory, check_socket, make_private
 pub use http::{Connection, Reply};
 pub use loopback::{Hangup, Loopback, LoopbackEvents, LoopbackReply};
 pub use places::{Places, PlacesError};
+pub use stop::{Stop, Stopper, stop};

@@ -90,6 +90,8 @@ pub(crate) enum Command {
     },
     /// Between an ACP client (an editor, acpx) and an ACP agent: every ask reaches the client and every other surface
     Acp(AcpArgs),
+    /// MCP server with the permission tool, for claude -p --permission-prompt-tool mcp__askd__ask
+    Mcp(McpArgs),
     /// A scripted agent whose asks behave like real ones, to try askd without any agent
     Demo(DemoArgs),
     /// Check the hooks, the agent, the daemon and the settings, and say what to do
@@ -314,6 +316,25 @@ pub(crate) struct AcpArgs {
     pub(crate) command: Vec<OsString>,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Claude Code starts it; standard input and output are the protocol's. In Claude's MCP configuration:
+
+  {\"mcpServers\":{\"askd\":{\"command\":\"askd\",\"args\":[\"mcp\"]}}}
+
+`askd run -- claude -p --permission-prompt-tool mcp__askd__ask …` puts it there for one run. Every call that a person
+would be asked about becomes an ask; the answer goes back with the input that was shown. Hooks of askd then only watch.
+Without a daemon a call fails, which is no denial.")]
+pub(crate) struct McpArgs {
+    /// Where askd is, as setup wrote it
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) dir: Option<OsString>,
+    #[arg(long, hide = true, requires = "state_home", conflicts_with = "dir")]
+    pub(crate) config_home: Option<OsString>,
+    #[arg(long, hide = true, requires = "config_home")]
+    pub(crate) state_home: Option<OsString>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AcpSubagents {
     Auto,
@@ -385,7 +406,7 @@ mod tests {
     #[test]
     fn help_names_only_what_is_built() {
         let help = Cli::command().render_long_help().to_string();
-        for word in ["mcp", "spool", "web", "run-watch"] {
+        for word in ["spool", "web", "run-watch"] {
             assert!(!help.contains(&format!("\n  {word} ")), "{word} is in the help: {help}");
         }
     }

@@ -3,6 +3,7 @@
 mod answers;
 mod faults;
 mod loops;
+mod mcp;
 mod settings;
 mod temptation;
 mod terminal;

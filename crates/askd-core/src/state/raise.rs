@@ -50,7 +50,9 @@ impl State {
         }
         let info = self.announce(&observed(raise), now, &mut changes);
         let root = info.root;
-        let subagent = raise.subagent.as_ref().map(|given| self.complete_subagent(&raise.session, given));
+        let thread = self.thread_of_call(raise);
+        let subagent =
+            raise.subagent.as_ref().or(thread.as_ref()).map(|s| self.complete_subagent(&raise.session, s));
         let attendance =
             raise.attendance.unwrap_or_else(|| self.attendance_of(&raise.session, subagent.as_ref()));
         let options = if raise.options.is_empty() { yes_or_no() } else { raise.options.clone() };
@@ -221,6 +223,13 @@ impl State {
             depth: given.depth.or_else(|| known.and_then(|k| k.depth)),
             parent: or(&given.parent, known.map(|k| &k.parent)),
         }
+    }
+
+    /// The subagent whose call this is, for a requester that knows the call and not the thread.
+    fn thread_of_call(&self, raise: &Raise) -> Option<Subagent> {
+        let call = self.session(&raise.session)?.calls.get(raise.call.as_deref()?)?;
+        let work_id = call.subagent.clone()?;
+        Some(Subagent { work_id, name: None, kind: None, depth: None, parent: None })
     }
 
     /// A requester that was lost and asks again is about the call that it was about.

@@ -84,6 +84,11 @@ impl Around {
         }
     }
 
+    /// Claude asks askd's own permission tool for the same call.
+    pub(crate) fn asks_our_tool(&self) -> bool {
+        names_our_tool(&process::arguments(self.instance.pid))
+    }
+
     /// Who can answer besides askd.
     pub(crate) fn front(&self) -> Front {
         let arguments = process::arguments(self.instance.pid);
@@ -129,6 +134,16 @@ fn front(entrypoint: Option<&str>, agent_arguments: &[String], has_tty: bool) ->
         None if has("-p") || has("--print") => Front::Nobody { tty: has_tty },
         None => Front::Terminal,
     }
+}
+
+/// `askd mcp` under the name that the guide and `askd run` give it.
+fn names_our_tool(agent_arguments: &[String]) -> bool {
+    let flag = "--permission-prompt-tool";
+    let tool = "mcp__askd__ask";
+    agent_arguments.windows(2).any(|two| two[0] == flag && two[1] == tool)
+        || agent_arguments
+            .iter()
+            .any(|arg| arg.strip_prefix(flag).and_then(|rest| rest.strip_prefix('=')) == Some(tool))
 }
 
 /// `owner` is a name, or `name@PID` where only the agent with this process id is owned and not one that it starts.
@@ -178,6 +193,16 @@ mod tests {
         assert_eq!(front(Some("sdk-cli"), &[], false), Front::Host);
         assert_eq!(front(None, &args("claude --print x"), true), Front::Nobody { tty: true });
         assert_eq!(front(None, &args("claude"), true), Front::Terminal);
+    }
+
+    #[test]
+    fn a17_an_agent_that_asks_our_permission_tool_is_not_asked_for_by_its_hook_too() {
+        let names = |text: &str| names_our_tool(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert!(names("claude -p --permission-prompt-tool mcp__askd__ask x"));
+        assert!(names("claude --permission-prompt-tool=mcp__askd__ask"));
+        assert!(!names("claude -p --permission-prompt-tool stdio"));
+        assert!(!names("claude -p --permission-prompt-tool mcp__other__ask mcp__askd__ask"));
+        assert!(!names("claude"));
     }
 
     #[test]

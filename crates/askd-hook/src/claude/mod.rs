@@ -75,7 +75,7 @@ fn run(args: impl IntoIterator<Item = OsString>, began: Instant) -> Result<(), S
         "PostToolBatch" => thread.map_or(Ok(()), |thread| doom::batch_ended(&event, &thread)),
         "PermissionRequest" => {
             let around = Around::look(&arguments);
-            if around.owned {
+            if around.owned || around.asks_our_tool() {
                 return Ok(());
             }
             permission(&event, &around, places, thread.as_ref(), arguments.patience(began.elapsed()))

@@ -18,7 +18,7 @@ use crate::failure::{Done, Failure};
 use crate::out::{self, one_line, safe};
 
 pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
-    let installed = places(&args)?.map(|places| Desk { places });
+    let installed = places(&args.dir, &args.config_home, &args.state_home)?.map(|places| Desk { places });
     let desk = installed.as_ref().unwrap_or(desk);
     let settings = match config::load(desk) {
         Ok(config) => config.settings().acp.clone(),
@@ -59,9 +59,12 @@ pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
 }
 
 /// The places that setup wrote down; they beat the environment of the client.
-fn places(args: &AcpArgs) -> Result<Option<Places>, Failure> {
-    let flags =
-        [("--dir", &args.dir), ("--config-home", &args.config_home), ("--state-home", &args.state_home)];
+pub(super) fn places(
+    dir: &Option<OsString>,
+    config_home: &Option<OsString>,
+    state_home: &Option<OsString>,
+) -> Result<Option<Places>, Failure> {
+    let flags = [("--dir", dir), ("--config-home", config_home), ("--state-home", state_home)];
     let given = |(name, value): (&str, &Option<OsString>)| Some([name.into(), value.clone()?]);
     let mut words: Vec<OsString> = flags.into_iter().filter_map(given).flatten().collect();
     Ok(Places::take_from_args(&mut words)?)

@@ -54,6 +54,7 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
         owner: Some(&owner),
     };
     let args = with_settings(args, &hooking)?;
+    let args = super::run_mcp::with_server(args, &exe, &desk.places);
     // Without a daemon the agent asks by itself; it runs all the same.
     if let Err(why) = desk.start(Door::Ask) {
         out::tell(&format!("askd: {}; the agent asks by itself", out::one_line(&why.to_string())));
