@@ -1,11 +1,10 @@
 //! From what requesters and adapters send to commands of the core.
 
-use askd_core::ask::{
-    Action, Attendance, Choice, ChoiceKind, Class, OwnPrompt, Place, RequesterKind, Subagent,
-};
+use askd_core::ask::{Action, Place};
 use askd_core::command::{Observe, Raise, Seen};
 use askd_core::event::{CallInfo, SpawnSeen};
-use askd_core::{AskId, Cause, Hash256, Instance, LinkId, SessionKey};
+use askd_core::{AskId, Hash256, Instance, LinkId, SessionKey};
+pub(crate) use askd_serve::raise::withdrawal;
 use askd_wire as wire;
 
 use crate::peer;
@@ -20,92 +19,11 @@ pub(crate) struct Arrival<'a> {
     pub(crate) pid: u32,
 }
 
-/// Nobody waits for more than a year.
-const LONGEST_SECS: u64 = 31_536_000;
-
 pub(crate) fn raise(from: wire::RaiseAsk, arrival: &Arrival<'_>) -> Result<Raise, String> {
-    for (name, secs) in [
-        ("deadline_secs", from.deadline_secs),
-        ("gives_up_secs", from.gives_up_secs),
-        ("grace_secs", Some(from.grace_secs)),
-    ] {
-        if secs.is_some_and(|secs| secs > LONGEST_SECS) {
-            return Err(format!("{name} is longer than a year ({LONGEST_SECS})"));
-        }
-    }
-    let agent = from.agent;
-    let key = |session: String| SessionKey { agent: agent.clone(), session };
-    let instance = from.instance.and_then(|i| instance(i, arrival.host, arrival.pid));
-    let supersedes = match from.supersedes {
-        Some(id) => Some(id.parse().map_err(|_| "supersedes is not an ask id".to_owned())?),
-        None => None,
-    };
-    Ok(Raise {
-        id: arrival.id,
-        key: from.key,
-        token: arrival.token,
-        link: arrival.link,
-        kind: match from.requester {
-            wire::RequesterKind::Hook => RequesterKind::Hook,
-            wire::RequesterKind::Proxy => RequesterKind::Proxy,
-            wire::RequesterKind::Library => RequesterKind::Library,
-            wire::RequesterKind::Script => RequesterKind::Script,
-            wire::RequesterKind::Spool => RequesterKind::Spool,
-        },
-        action: Action {
-            tool: from.action.tool,
-            kind: from.action.kind,
-            title: from.action.title,
-            input: from.action.input.map(|raw| raw.get().to_owned()),
-            cwd: from.action.cwd,
-        },
-        class: match from.class {
-            wire::Class::Tool => Class::Tool,
-            wire::Class::Safety => Class::Safety,
-        },
-        attendance: from.attendance.map(|a| match a {
-            wire::Attendance::Foreground => Attendance::Foreground,
-            wire::Attendance::Background => Attendance::Background,
-        }),
-        session: key(from.session),
-        parent: from.parent.map(key),
-        subagent: from.subagent.map(|s| Subagent {
-            work_id: s.work_id,
-            name: s.name,
-            kind: s.kind,
-            depth: s.depth,
-            parent: None,
-        }),
-        job: from.job,
-        call: from.tool_call,
-        turn: from.turn,
-        title: from.session_title,
-        options: from.options.into_iter().map(choice).collect(),
-        deadline_ms: from.deadline_secs.map(|s| s.saturating_mul(1000)),
-        gives_up_ms: from.gives_up_secs.map(|s| s.saturating_mul(1000)),
-        grace_ms: from.grace_secs.saturating_mul(1000),
-        place: place(from.place, instance.as_ref()),
-        instance,
-        own_prompt: from.own_prompt.map(|o| OwnPrompt { at: o.at, blocked: o.blocked }),
-        needs_own_prompt: from.needs_own_prompt,
-        supersedes,
-        extra: from.extra,
-    })
-}
-
-fn choice(from: wire::Choice) -> Choice {
-    Choice {
-        id: from.id,
-        label: from.label,
-        kind: match from.kind {
-            wire::ChoiceKind::AllowOnce => ChoiceKind::AllowOnce,
-            wire::ChoiceKind::AllowAlways => ChoiceKind::AllowAlways,
-            wire::ChoiceKind::RejectOnce => ChoiceKind::RejectOnce,
-            wire::ChoiceKind::RejectAlways => ChoiceKind::RejectAlways,
-        },
-        grants: from.grants,
-        payload: from.payload,
-    }
+    let instance = from.instance.clone().and_then(|i| instance(i, arrival.host, arrival.pid));
+    let place = place(from.place.clone(), instance.as_ref());
+    let Arrival { id, token, link, .. } = *arrival;
+    askd_serve::raise::raise(from, askd_serve::raise::Arrival { id, token, link, instance, place })
 }
 
 /// The agent process that a requester names. Whoever names a process says who may not answer, so it must be the
@@ -199,18 +117,4 @@ fn seen(from: wire::Observation, cwd: Option<&str>) -> Result<Seen, String> {
         O::TurnEnded { subagent } => Seen::TurnEnded { subagent },
         O::OwnPromptAnswered { call, allowed } => Seen::OwnPromptAnswered { call, allowed },
     })
-}
-
-/// Causes that a requester may withdraw with.
-pub(crate) fn withdrawal(cause: &str) -> Option<Cause> {
-    [
-        Cause::Cancelled,
-        Cause::SessionEnded,
-        Cause::Superseded,
-        Cause::RequesterGone,
-        Cause::RequesterLimit,
-        Cause::HandedBack,
-    ]
-    .into_iter()
-    .find(|c| c.name() == cause)
 }

@@ -6,7 +6,6 @@
 mod agents;
 mod alarm;
 mod backlog;
-mod clock;
 mod convert;
 mod crash;
 mod edits;
@@ -17,7 +16,6 @@ mod history;
 mod http;
 mod limits;
 mod log_text;
-mod masked;
 mod origins;
 mod peer;
 mod permissions;
@@ -25,6 +23,6 @@ mod publish;
 mod server;
 mod settings;
 mod start;
-mod view;
 
+use askd_serve::{clock, masked, view};
 pub use start::{Options, StartError, inside_agent, run};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use askd_core::{AskId, Cause, Command, Hash256, Instance, Refusal, Reply, Seen, SessionKey};
+use askd_serve::ids::new_ask;
 use askd_wire::{LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey};
 use axum::Router;
 use axum::extract::{Extension, State};
@@ -11,7 +12,6 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::Deserialize;
-use uuid::Uuid;
 
 use crate::clock::{self, rfc3339};
 use crate::convert::{self, Arrival};
@@ -79,7 +79,7 @@ async fn raise(
         return Err(Refused::from_refusal(&Refusal::CapReached(limit), None));
     }
     let arrival = Arrival {
-        id: new_id(app.clock.now().wall_ms)?,
+        id: new_ask(app.clock.now().wall_ms).map_err(|error| no_randomness(&error))?,
         token: hash,
         link: connection.link,
         host: &app.host,
@@ -313,29 +313,6 @@ fn mint() -> Result<String, Refused> {
     Ok(bits.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// A UUIDv7.
-fn new_id(wall_ms: i64) -> Result<AskId, Refused> {
-    let mut bits = [0; 10];
-    getrandom::fill(&mut bits).map_err(|error| no_randomness(&error))?;
-    let ms = u64::try_from(wall_ms).unwrap_or(0);
-    Ok(AskId(uuid::Builder::from_unix_timestamp_millis(ms, &bits).into_uuid()))
-}
-
 fn no_randomness(error: &getrandom::Error) -> Refused {
     Refused::from_refusal(&Refusal::NotRecorded(format!("no random bits: {error}")), None)
-}
-
-/// Entry ids for the journal.
-pub(crate) struct RandomIds;
-
-impl askd_writer::Ids for RandomIds {
-    fn next(&mut self) -> Uuid {
-        // Of the same moment and random beyond that: neighbours in time are neighbours in the journal's index, which a
-        // commit then touches in one place.
-        let mut bits = [0; 10];
-        // Without randomness from the system nothing else here works either; a repeated id is refused by the journal.
-        let _ = getrandom::fill(&mut bits);
-        let ms = clock::wall_ms();
-        uuid::Builder::from_unix_timestamp_millis(u64::try_from(ms).unwrap_or(0), &bits).into_uuid()
-    }
 }

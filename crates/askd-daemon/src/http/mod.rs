@@ -28,7 +28,7 @@ use crate::origins::Origins;
 use crate::publish::Hub;
 use crate::settings::Live;
 
-pub(crate) use ask_door::RandomIds;
+pub(crate) use askd_serve::ids::RandomIds;
 use problem::Refused;
 pub(crate) use surfaces::Attachments;
 

@@ -14,18 +14,18 @@ use crate::masked::{self, Sight};
 
 /// An ask as it was at one moment, with the root that is known for it now.
 #[derive(Debug, Clone)]
-pub(crate) struct Shot {
-    pub(crate) ask: AskState,
-    pub(crate) root: SessionKey,
+pub struct Shot {
+    pub ask: AskState,
+    pub root: SessionKey,
 }
 
 impl Shot {
-    pub(crate) fn view(&self) -> wire::Ask {
+    pub fn view(&self) -> wire::Ask {
         self.view_for(Sight::Full)
     }
 
     /// The same for a reader that is somewhere else.
-    pub(crate) fn view_for(&self, sight: Sight) -> wire::Ask {
+    pub fn view_for(&self, sight: Sight) -> wire::Ask {
         let mut view = self.shape(sight);
         if sight == Sight::Masked {
             masked::cover(&mut view);
@@ -69,7 +69,7 @@ impl Shot {
 
 impl Shot {
     /// The view as JSON.
-    pub(crate) fn json(&self, sight: Sight) -> String {
+    pub fn json(&self, sight: Sight) -> String {
         // What was JSON when it came in is JSON on its way out.
         serde_json::to_string(&self.view_for(sight)).unwrap_or_else(|_| "null".to_owned())
     }
@@ -91,7 +91,7 @@ impl Shot {
     }
 
     /// Milliseconds until then.
-    pub(crate) fn countdown_ms(&self, now: Now) -> Option<u64> {
+    pub fn countdown_ms(&self, now: Now) -> Option<u64> {
         self.silence().map(|(since, ms, _)| ms.saturating_sub(since.elapsed(now)))
     }
 }
@@ -145,7 +145,7 @@ fn make_display(action: &ask::Action, sight: Sight) -> Vec<wire::DisplayField> {
         .collect()
 }
 
-pub(crate) fn text_action(action: &ask::Action) -> askd_text::Action<'_> {
+pub fn text_action(action: &ask::Action) -> askd_text::Action<'_> {
     askd_text::Action {
         tool: &action.tool,
         kind: action.kind.as_deref(),
@@ -172,7 +172,7 @@ fn lineage(state: &AskState, root: &SessionKey) -> wire::Lineage {
     }
 }
 
-pub(crate) fn subagent(child: &ask::Subagent) -> wire::Subagent {
+pub fn subagent(child: &ask::Subagent) -> wire::Subagent {
     wire::Subagent {
         name: child.name.clone(),
         kind: child.kind.clone(),
@@ -181,7 +181,7 @@ pub(crate) fn subagent(child: &ask::Subagent) -> wire::Subagent {
     }
 }
 
-pub(crate) fn place(place: &ask::Place) -> wire::Place {
+pub fn place(place: &ask::Place) -> wire::Place {
     wire::Place { tty: place.tty.clone(), tmux_pane: place.tmux_pane.clone() }
 }
 
@@ -265,7 +265,7 @@ fn late(state: &AskState) -> Option<wire::LateAnswer> {
     })
 }
 
-pub(crate) fn decision_view(decision: Decision) -> wire::Decision {
+pub fn decision_view(decision: Decision) -> wire::Decision {
     match decision {
         Decision::Allow => wire::Decision::Allow,
         Decision::Deny => wire::Decision::Deny,

@@ -8,7 +8,7 @@ use askd_wire as wire;
 
 /// How much a reader may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Sight {
+pub enum Sight {
     /// On this machine.
     #[default]
     Full,
@@ -17,7 +17,7 @@ pub(crate) enum Sight {
 }
 
 /// Covers what is beside the display, which was made masked.
-pub(crate) fn cover(ask: &mut wire::Ask) {
+pub fn cover(ask: &mut wire::Ask) {
     let action = &mut ask.action;
     action.input = None;
     cover_option(&mut action.title);
@@ -40,7 +40,7 @@ pub(crate) fn cover(ask: &mut wire::Ask) {
 }
 
 /// Masks a text; one without a secret stays as it is, byte for byte.
-pub(crate) fn cover_text(text: &mut String) {
+pub fn cover_text(text: &mut String) {
     // What looks like a mark of ours was marked by `safe`, so no text can forge a mask.
     let masked = askd_text::mask(&askd_text::safe(text).text);
     if masked.count > 0 {
@@ -49,7 +49,7 @@ pub(crate) fn cover_text(text: &mut String) {
 }
 
 /// Masks a text that is safe already.
-pub(crate) fn cover_safe(safe: &str) -> String {
+pub fn cover_safe(safe: &str) -> String {
     askd_text::mask(safe).text
 }
 

@@ -7,28 +7,28 @@ use uuid::Uuid;
 
 /// Reads the time; knows which boot it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     boot: BootId,
 }
 
 impl Clock {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Self { boot: BootId(Uuid::parse_str(id.trim()).unwrap_or_else(|_| Uuid::nil())) }
     }
 
-    pub(crate) fn now(self) -> Now {
+    pub fn now(self) -> Now {
         Now { boot: self.boot, boot_ms: boot_ms(), wall_ms: wall_ms() }
     }
 }
 
 /// Milliseconds since the epoch.
-pub(crate) fn wall_ms() -> i64 {
+pub fn wall_ms() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
 /// Milliseconds since boot, suspend included.
-pub(crate) fn boot_ms() -> u64 {
+pub fn boot_ms() -> u64 {
     #[cfg(target_os = "linux")]
     let clock = ClockId::Boottime;
     // macOS: CLOCK_MONOTONIC counts suspend there.
@@ -38,7 +38,7 @@ pub(crate) fn boot_ms() -> u64 {
 }
 
 /// How long the machine has been suspended since boot, in milliseconds.
-pub(crate) fn suspended_ms() -> u64 {
+pub fn suspended_ms() -> u64 {
     boot_ms().saturating_sub(millis(ClockId::Monotonic))
 }
 
@@ -49,7 +49,7 @@ fn millis(clock: ClockId) -> u64 {
 }
 
 /// RFC 3339 in UTC with milliseconds.
-pub(crate) fn rfc3339(wall_ms: i64) -> String {
+pub fn rfc3339(wall_ms: i64) -> String {
     Timestamp::from_millisecond(wall_ms)
         .unwrap_or(Timestamp::UNIX_EPOCH)
         .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
@@ -57,7 +57,7 @@ pub(crate) fn rfc3339(wall_ms: i64) -> String {
 }
 
 /// Milliseconds since the epoch of an RFC 3339 time.
-pub(crate) fn parse(text: &str) -> Result<i64, jiff::Error> {
+pub fn parse(text: &str) -> Result<i64, jiff::Error> {
     text.parse::<Timestamp>().map(Timestamp::as_millisecond)
 }
 
