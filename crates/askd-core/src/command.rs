@@ -247,6 +247,12 @@ pub enum Seen {
         call: String,
         allowed: bool,
     },
+    /// Something in the agent, and no prompt, decided this call. `by`: what, where the agent tells.
+    DecidedByAgent {
+        call: String,
+        allowed: bool,
+        by: Option<String>,
+    },
 }
 
 /// What a command that was not refused did.

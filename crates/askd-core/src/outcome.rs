@@ -216,7 +216,10 @@ impl Outcome {
             Cause::Unreachable => "denied: nobody could be asked".to_owned(),
             Cause::Rule => format!("{decided} by a rule"),
             Cause::Skip => format!("{decided}: permissions are skipped"),
-            Cause::Agent => format!("{decided} in the agent's own prompt"),
+            Cause::Agent => match self.by.as_deref() {
+                Some(by) => format!("{decided} by the agent's own {by}"),
+                None => format!("{decided} in the agent's own prompt"),
+            },
             Cause::Cancelled => match self.message.as_deref() {
                 Some(note) => format!("withdrawn: {note}"),
                 None => "cancelled by the agent".to_owned(),

@@ -116,5 +116,6 @@ fn seen(from: wire::Observation, cwd: Option<&str>) -> Result<Seen, String> {
         O::TurnCancelled { subagent } => Seen::TurnCancelled { subagent },
         O::TurnEnded { subagent } => Seen::TurnEnded { subagent },
         O::OwnPromptAnswered { call, allowed } => Seen::OwnPromptAnswered { call, allowed },
+        O::DecidedByAgent { call, allowed, by } => Seen::DecidedByAgent { call, allowed, by },
     })
 }

@@ -85,6 +85,13 @@ pub enum Observation {
         call: String,
         allowed: bool,
     },
+    /// Something in the agent, and no prompt, decided this call: a hook, a rule. `by`: what, where the agent tells.
+    DecidedByAgent {
+        call: String,
+        allowed: bool,
+        #[serde(default)]
+        by: Option<String>,
+    },
 }
 
 /// Reply to `POST /v1/observations` when a call that was announced makes its thread repeat itself: 200 with this body

@@ -223,6 +223,12 @@ impl Asking {
         };
         match waited {
             Ok(ask) if ask.state == AskState::Settled => self.outcome(ask),
+            // Only the agent's own prompt, or the peer's, can answer it; its fate is told by what is observed.
+            Ok(ask) if ask.requester.link == "handed_back" => {
+                let why = "only the agent's own prompt can answer it".to_owned();
+                self.tell(News::Unavailable { ask: no, why });
+                self.last_order()
+            }
             Ok(_) | Err(Unavailable::Released) => self.unavailable(&Unavailable::Released),
             Err(Unavailable::Abandoned) => match self.order(Duration::ZERO) {
                 Some(order) => {
@@ -247,15 +253,20 @@ impl Asking {
             Unavailable::Refused(problem)
                 if !matches!(problem.code, Code::NotRecorded | Code::CapReached) =>
             {
-                self.guard = None;
-                if let Ok(order) = self.orders.recv() {
-                    let _telling = self.around.busy.enter();
-                    self.obey(order);
-                }
-                Next::Over
+                self.last_order()
             }
             _ => Next::Again,
         }
+    }
+
+    /// Nothing comes from the daemon any more; what the machine says last may still be told to it.
+    fn last_order(&mut self) -> Next {
+        self.guard = None;
+        if let Ok(order) = self.orders.recv() {
+            let _telling = self.around.busy.enter();
+            self.obey(order);
+        }
+        Next::Over
     }
 
     /// Settled: what is left is to tell what became of it.

@@ -56,7 +56,7 @@ impl State {
                 }
             }
             Seen::CallEnded { call, subagent, .. } => {
-                self.own_prompt_answered(key, call, true, now, &mut changes);
+                self.own_prompt_answered(key, call, true, None, now, &mut changes);
                 changes.push(Change::Note(Note::CallEnded {
                     session: key.clone(),
                     call: call.clone(),
@@ -70,8 +70,12 @@ impl State {
                     asks.filter(|ask| ask.is_open() && ask.call() == Some(call)).count()
                 });
                 if asks_open <= 1 {
-                    self.own_prompt_answered(key, call, *allowed, now, &mut changes);
+                    self.own_prompt_answered(key, call, *allowed, None, now, &mut changes);
                 }
+            }
+            Seen::DecidedByAgent { call, allowed, by } => {
+                let by = by.as_deref().or(Some("rules"));
+                self.own_prompt_answered(key, call, *allowed, by, now, &mut changes);
             }
             Seen::TurnCancelled { subagent } => {
                 for (id, ask) in self.within(key, subagent.as_deref()) {
@@ -275,21 +279,24 @@ impl State {
         key: &SessionKey,
         call: &str,
         allowed: bool,
+        by: Option<&str>,
         now: Now,
         changes: &mut Vec<Change>,
     ) {
         let Some(session) = self.sessions.get(key) else { return };
+        let went_on = |decided: &str| match by {
+            Some(by) => format!("the agent had already gone on: {decided} by its {by}"),
+            None => format!("the agent had already gone on: {decided} in its own prompt"),
+        };
         for id in &session.asks {
             let Some(ask) = self.asks.get(id).filter(|a| a.call() == Some(call)) else { continue };
             let event = match (&ask.outcome, allowed) {
-                (None, _) => Event::Settled { outcome: by_own_prompt(ask, allowed, now) },
+                (None, _) => Event::Settled { outcome: by_own_prompt(ask, allowed, by, now) },
                 (Some(outcome), true) if outcome.verdict() == crate::Verdict::Deny => {
                     if ask.delivery == Delivery::Overtaken {
                         continue;
                     }
-                    Event::Overtaken {
-                        seen: "the agent had already gone on: allowed in its own prompt".to_owned(),
-                    }
+                    Event::Overtaken { seen: went_on("allowed") }
                 }
                 (Some(outcome), true) if outcome.verdict() == crate::Verdict::Allow => {
                     if matches!(ask.delivery, Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided) {
@@ -301,9 +308,7 @@ impl State {
                     if outcome.verdict() == crate::Verdict::Allow
                         && (!ask.delivery.is_final() || ask.delivery == Delivery::Expired) =>
                 {
-                    Event::Overtaken {
-                        seen: "the agent had already gone on: denied in its own prompt".to_owned(),
-                    }
+                    Event::Overtaken { seen: went_on("denied") }
                 }
                 (Some(_), _) => {
                     let why = "the agent's own prompt decided this call".to_owned();
@@ -415,6 +420,10 @@ fn check(seen: &Observe) -> Result<(), String> {
                 .map_or(Ok(()), |spawn| texts([("spawn.name", &spawn.name), ("spawn.kind", &spawn.kind)]))
         }
         Seen::CallEnded { call, .. } | Seen::OwnPromptAnswered { call, .. } => name("call", call),
+        Seen::DecidedByAgent { call, by, .. } => {
+            texts([("by", by)])?;
+            name("call", call)
+        }
         Seen::TurnCancelled { subagent } | Seen::TurnEnded { subagent } => {
             subagent.as_deref().map_or(Ok(()), |work_id| name("subagent", work_id))
         }
@@ -447,13 +456,13 @@ fn session_record(key: &SessionKey, now: Now, event: Event) -> Change {
     Change::Record(Record { stream: StreamId::Session(key.clone()), at: now, event })
 }
 
-fn by_own_prompt(ask: &AskState, allowed: bool, now: Now) -> Outcome {
+fn by_own_prompt(ask: &AskState, allowed: bool, by: Option<&str>, now: Now) -> Outcome {
     Outcome {
         kind: if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied },
         cause: Cause::Agent,
         source: Some(Source::Direct),
         surface: ask.ask.requester.own_prompt.as_ref().map(|o| o.at.clone()),
-        by: None,
+        by: by.map(str::to_owned),
         option: None,
         message: None,
         stop: false,

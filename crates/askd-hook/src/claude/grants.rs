@@ -32,12 +32,12 @@ struct Rule {
 }
 
 /// Id of the option that stands for the suggestion at `index`.
-fn id(index: usize) -> String {
+pub fn id(index: usize) -> String {
     format!("allow_always_{}", index + 1)
 }
 
 /// Allow once, one "always" per suggestion that can be put in words, deny.
-pub(crate) fn options(suggestions: &[&RawValue]) -> Vec<Choice> {
+pub fn options(suggestions: &[&RawValue]) -> Vec<Choice> {
     let always = suggestions.iter().enumerate().filter_map(|(index, raw)| {
         // What cannot be explained cannot be agreed to.
         let (label, grants) = words(&serde_json::from_str(raw.get()).ok()?);
@@ -56,7 +56,7 @@ pub(crate) fn options(suggestions: &[&RawValue]) -> Vec<Choice> {
 }
 
 /// The suggestion that an option stands for, as Claude wrote it.
-pub(crate) fn chosen<'a>(option: Option<&str>, suggestions: &[&'a RawValue]) -> Option<&'a RawValue> {
+pub fn chosen<'a>(option: Option<&str>, suggestions: &[&'a RawValue]) -> Option<&'a RawValue> {
     let option = option?;
     suggestions.iter().enumerate().find(|(index, _)| id(*index) == option).map(|(_, raw)| *raw)
 }

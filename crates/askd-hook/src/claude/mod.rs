@@ -5,7 +5,7 @@ mod child;
 mod decide;
 mod doom;
 mod event;
-mod grants;
+pub mod grants;
 mod observe;
 mod raise;
 pub mod settings;
@@ -26,6 +26,7 @@ use crate::claude::around::{Arguments, Around};
 use crate::claude::child::Child;
 use crate::claude::event::Event;
 use crate::claude::raise::Subject;
+pub use crate::claude::raise::kind;
 use crate::claude::thread::{Then, Thread, signature};
 use crate::watch::AgentWatch;
 

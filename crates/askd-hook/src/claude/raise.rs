@@ -122,8 +122,8 @@ fn own_prompt(event: &Event<'_>, front: Front, child: &Child) -> Option<OwnPromp
     }
 }
 
-/// For display only.
-fn kind(tool: &str) -> Option<&'static str> {
+/// What kind of tool it is, for display only.
+pub fn kind(tool: &str) -> Option<&'static str> {
     match tool {
         "Bash" | "PowerShell" => Some("execute"),
         "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => Some("edit"),

@@ -197,6 +197,9 @@ impl Daemon {
                 Observation::CallEnded { call, ok, subagent } => Seen::CallEnded { call, ok, subagent },
                 Observation::TurnCancelled { subagent } => Seen::TurnCancelled { subagent },
                 Observation::OwnPromptAnswered { call, allowed } => Seen::OwnPromptAnswered { call, allowed },
+                Observation::DecidedByAgent { call, allowed, by } => {
+                    Seen::DecidedByAgent { call, allowed, by }
+                }
                 other => panic!("the machine does not tell {other:?}"),
             };
             let observe = Observe {

@@ -364,6 +364,9 @@ impl Model {
                     asks.for_each(|a| a.own_prompt(*allowed, now));
                 }
             }
+            Seen::DecidedByAgent { call, allowed, .. } => {
+                self.asks.values_mut().filter(|a| of_call(a, call)).for_each(|a| a.own_prompt(*allowed, now));
+            }
             Seen::SessionStarted | Seen::CallStarted { .. } => {}
         }
     }

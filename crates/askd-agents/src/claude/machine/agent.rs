@@ -1,0 +1,150 @@
+//! Lines from the agent.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::act::Action;
+use super::super::message::Line;
+use super::Machine;
+use super::settle::Seen;
+use crate::raw::Object;
+
+/// A block of a message's content, as far as it matters.
+#[derive(Debug, Deserialize)]
+struct Block<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    /// Of a call.
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default, borrow)]
+    input: Option<&'a RawValue>,
+    /// Of a result.
+    #[serde(default)]
+    tool_use_id: Option<String>,
+    #[serde(default)]
+    is_error: Option<bool>,
+}
+
+/// What newer versions tell of a result besides.
+#[derive(Debug, Deserialize)]
+struct Meta {
+    id: String,
+    #[serde(default)]
+    permission_decision: Option<Decided>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Decided {
+    decision: String,
+    #[serde(default)]
+    source: Option<String>,
+}
+
+impl Machine {
+    pub(super) fn agent_said(&mut self, line: Vec<u8>) {
+        let Some(read) = Line::read(&line) else { return self.tell_host(line) };
+        if let Some(session) = &read.session {
+            let init = read.subtype.as_deref() == Some("init");
+            self.session_is(session.clone(), read.cwd.clone().filter(|_| init));
+        }
+        match (read.kind.as_str(), read.subtype.as_deref()) {
+            ("control_request", _) => {
+                let request = read.object("request");
+                if request.text("subtype").as_deref() == Some("can_use_tool")
+                    && let (Some(id), Some(request)) = (&read.request_id, read.get("request"))
+                {
+                    return self.asked(id.clone(), request, line);
+                }
+            }
+            ("control_cancel_request", _) => {
+                if let Some(id) = &read.request_id
+                    && let Some(no) = self.ids.get(id).copied()
+                {
+                    self.cancelled_by_agent(no);
+                    if !self.host_answers() {
+                        return;
+                    }
+                }
+            }
+            ("control_response", _) => {
+                if let Some(id) = read.object("response").text("request_id") {
+                    self.tell_host(line);
+                    return self.stopped(&id);
+                }
+            }
+            ("system", Some("init")) => self.life.works(self.now),
+            ("system", Some("task_started")) => self.task_started(&read),
+            ("system", Some("task_updated")) => self.task_updated(&read),
+            ("system", Some("task_notification")) => {
+                if let Some(id) = read.text("task_id") {
+                    self.task_ended(&id);
+                }
+            }
+            ("assistant", _) => {
+                if matches!(read.get("parent_tool_use_id"), None | Some("null")) {
+                    self.life.works(self.now);
+                }
+                self.calls(&read);
+            }
+            ("user", _) => self.results(&read),
+            ("result", _) => {
+                self.life.turn_ended(self.now);
+                self.tell_host(line);
+                return self.turn_over();
+            }
+            _ => {}
+        }
+        self.tell_host(line);
+    }
+
+    /// Calls of a message that start something.
+    fn calls(&mut self, line: &Line) {
+        let message = line.object("message");
+        let Some(blocks) = content(message.get("content")) else { return };
+        for block in blocks {
+            if block.kind == "tool_use"
+                && matches!(block.name.as_deref(), Some("Agent" | "Task"))
+                && let (Some(id), Some(input)) =
+                    (block.id, block.input.and_then(|raw| Object::parse(raw.get())))
+            {
+                self.spawning(&id, &input);
+            }
+        }
+    }
+
+    /// Results of calls: what became of what was asked.
+    fn results(&mut self, line: &Line) {
+        let message = line.object("message");
+        let Some(blocks) = content(message.get("content")) else { return };
+        let meta: Vec<Meta> =
+            line.get("tool_result_meta").and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        for block in blocks.into_iter().filter(|block| block.kind == "tool_result") {
+            let Some(call) = block.tool_use_id else { continue };
+            let decided = meta.iter().find(|meta| meta.id == call).and_then(|meta| {
+                let decided = meta.permission_decision.as_ref()?;
+                let allowed = match decided.decision.as_str() {
+                    "accept" | "allow" => true,
+                    "reject" | "deny" => false,
+                    _ => return None,
+                };
+                Some((allowed, decided.source.clone()))
+            });
+            let failed = block.is_error == Some(true);
+            self.call_over(&call, &Seen { failed, decided });
+            self.spawned(&call);
+        }
+    }
+
+    pub(super) fn tell_host(&mut self, line: Vec<u8>) {
+        self.out.push(Action::ToHost(line));
+    }
+}
+
+/// The blocks of a content that is a list.
+fn content(text: Option<&str>) -> Option<Vec<Block<'_>>> {
+    let blocks: Vec<&RawValue> = serde_json::from_str(text?).ok()?;
+    Some(blocks.into_iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect())
+}

@@ -1,0 +1,266 @@
+//! Lines from the host.
+
+use askd_hook::claude::grants;
+use askd_wire::{Decision, Observation};
+use serde_json::value::RawValue;
+
+use super::super::act::Action;
+use super::super::message::{self, Line, Said, same_json};
+use super::settle::{Fate, Proof};
+use super::slot::{Askd, Dialog, Done, HostAnswer, Slot, State};
+use super::{Errand, Machine};
+use crate::proxy::AskNo;
+
+impl Machine {
+    pub(super) fn host_said(&mut self, mut line: Vec<u8>) {
+        if message::is_blank(&line) {
+            if line.ends_with(b"\n") {
+                self.tell_agent(line);
+            }
+            return;
+        }
+        let Some(read) = Line::read(&line) else {
+            // The agent ends at such a line, and whatever it asks ends with it.
+            return self.log(format!(
+                "a line of the host that is no message is not passed on ({} bytes)",
+                line.len()
+            ));
+        };
+        if !line.ends_with(b"\n") {
+            line.push(b'\n');
+        }
+        match read.kind.as_str() {
+            "control_response" => {
+                let response = read.object("response");
+                let id = response.text("request_id");
+                if let Some(no) = id.and_then(|id| self.ids.get(&id).copied()) {
+                    return self.answered(no, Said::read(&response), line);
+                }
+            }
+            "control_request" => {
+                let request = read.object("request");
+                match (request.text("subtype").as_deref(), &read.request_id) {
+                    (Some("interrupt"), Some(id)) => self.stop(id.clone(), None),
+                    (Some("stop_task"), Some(id)) => {
+                        if let Some(task) = request.text("task_id") {
+                            self.stop(id.clone(), Some(task));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            "user" => self.life.message_written(self.now),
+            _ => {}
+        }
+        self.tell_agent(line);
+    }
+
+    /// The host stops the turn, or a task. The gate is closed and askd is told before the agent is: nothing of it is
+    /// allowed from here on.
+    fn stop(&mut self, request: String, task: Option<String>) {
+        self.stopping.push((request, task.clone()));
+        for no in self.open_asks() {
+            let within =
+                self.asks.get(&no).is_some_and(|slot| self.is_within(slot.work.as_deref(), task.as_deref()));
+            if within {
+                self.settle(no, Fate::Ended { cause: "cancelled", waits: true });
+            }
+        }
+        self.observe(vec![Observation::TurnCancelled { subagent: task }]);
+    }
+
+    /// An ask of that subagent may belong to what is being stopped.
+    pub(super) fn is_stopping(&self, work: Option<&str>) -> bool {
+        self.stopping.iter().any(|(_, task)| self.is_within(work, task.as_deref()))
+    }
+
+    /// The agent replied to a request of the host: what it stopped by that, it has cancelled by now. Whatever it still
+    /// asks is asked.
+    pub(super) fn stopped(&mut self, request: &str) {
+        let before = self.stopping.len();
+        self.stopping.retain(|(id, _)| id != request);
+        if self.stopping.len() == before {
+            return;
+        }
+        let left: Vec<AskNo> = self.asks.keys().copied().collect();
+        for no in left {
+            let Some(slot) = self.asks.get(&no) else { continue };
+            if self.is_stopping(slot.work.as_deref()) {
+                continue;
+            }
+            match &slot.state {
+                State::Done(Done::Ended { waits: true }) => self.ask_again(no),
+                State::Done(_) => {}
+                State::Open | State::Deciding { .. } if slot.askd == Askd::Parked => self.raise(no),
+                State::Open | State::Deciding { .. } => {}
+            }
+        }
+    }
+
+    /// The agent still waits for something that was ended here: it is asked anew.
+    fn ask_again(&mut self, no: AskNo) {
+        let Some(old) = self.asks.remove(&no) else { return };
+        let again = self.number();
+        let shown = old.dialog;
+        let slot = Slot { state: State::Open, askd: Askd::Parked, dialog: shown, ..old };
+        self.ids.insert(slot.id.clone(), again);
+        if let Some(call) = &slot.call {
+            let asks = self.by_call.entry(call.clone()).or_default();
+            asks.retain(|other| *other != no);
+            asks.push(again);
+        }
+        self.open.insert(again);
+        self.asks.insert(again, slot);
+        self.raise(again);
+    }
+
+    /// The host responded to a permission request, in whatever way.
+    fn answered(&mut self, no: AskNo, said: Said, line: Vec<u8>) {
+        let Some(slot) = self.asks.get_mut(&no).filter(|slot| slot.dialog == Dialog::Open) else {
+            return self.log("a late or doubled answer of the host is not passed on".to_owned());
+        };
+        slot.dialog = Dialog::Closed;
+        let is_open = matches!(slot.state, State::Open);
+        if !is_open {
+            return self.log(format!("{}: the host's answer comes too late", self.named(no)));
+        }
+        let Some(answer) = host_answer(slot, &said, line) else {
+            let Said::Failed(why) = said else { return };
+            return self.host_failed(no, &why);
+        };
+        let alone = slot.askd == Askd::Off;
+        slot.state = State::Deciding { answer, since: self.now, sent: false };
+        if alone {
+            return self.settle_by_host(no, Proof::None);
+        }
+        if slot.askd == Askd::Raised {
+            self.send_answer(no);
+        }
+    }
+
+    /// The host could not answer: that surface failed, and nobody was denied.
+    fn host_failed(&mut self, no: AskNo, why: &str) {
+        self.log(format!(
+            "{}: the host could not answer ({}); others still can",
+            self.named(no),
+            one_line(why)
+        ));
+        let Some(slot) = self.asks.get(&no) else { return };
+        let (askd, needs_own) = (slot.askd, slot.needs_own);
+        if askd == Askd::Raised {
+            let root = self.session_name();
+            self.errand(Errand::Unable { ask: no, root, reason: one_line(why) });
+        }
+        if needs_own {
+            let why =
+                format!("it needs words of a person of its own, and the host failed: {}", one_line(why));
+            self.settle(no, Fate::Nobody { why });
+        } else if askd == Askd::Off {
+            self.nobody_left(no);
+        }
+    }
+
+    pub(super) fn send_answer(&mut self, no: AskNo) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        if let State::Deciding { answer, sent, .. } = &mut slot.state
+            && !*sent
+        {
+            *sent = true;
+            let errand = Errand::Answer {
+                ask: no,
+                decision: answer.decision,
+                option: answer.option.clone(),
+                message: answer.message.clone(),
+                stop: answer.stop,
+                client: "host".to_owned(),
+            };
+            self.errand(errand);
+        }
+    }
+
+    /// The host cannot answer this one any more.
+    pub(super) fn dialog_gone(&mut self, no: AskNo) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        slot.dialog = Dialog::Closed;
+        if !matches!(slot.state, State::Open) {
+            return;
+        }
+        if slot.needs_own {
+            let why = "it needs words of a person of its own, and the host is gone".to_owned();
+            self.settle(no, Fate::Nobody { why });
+        } else if slot.askd == Askd::Off {
+            self.nobody_left(no);
+        }
+    }
+
+    /// Only askd could answer, and it is not there: it may come back.
+    pub(super) fn nobody_left(&mut self, no: AskNo) {
+        let now = self.now;
+        if let Some(slot) = self.asks.get_mut(&no) {
+            slot.lost_since.get_or_insert(now);
+        }
+    }
+
+    pub(super) fn tell_agent(&mut self, line: Vec<u8>) {
+        self.out.push(Action::ToAgent(line));
+    }
+}
+
+/// The host's response as an answer to the ask, and the line that carries it. `None`: it decides nothing.
+fn host_answer(slot: &Slot, said: &Said, line: Vec<u8>) -> Option<HostAnswer> {
+    Some(match said {
+        Said::Failed(_) => return None,
+        Said::Deny { message: Some(message), stop } => HostAnswer {
+            line,
+            decision: Decision::Deny,
+            option: None,
+            message: Some(message.clone()).filter(|text| !text.is_empty()),
+            stop: *stop,
+        },
+        Said::Deny { message: None, stop } => {
+            let words = "the host denied it and gave no reason";
+            HostAnswer {
+                line: message::deny(&slot.id, words, *stop, slot.call.as_deref()),
+                decision: Decision::Deny,
+                option: None,
+                message: None,
+                stop: *stop,
+            }
+        }
+        Said::Allow { input, permissions } => {
+            let suggestions: Vec<&RawValue> = slot.suggestions.iter().map(AsRef::as_ref).collect();
+            let suggested = match permissions.as_slice() {
+                [one] => suggestions.iter().position(|raw| same_json(raw.get(), one)),
+                _ => None,
+            };
+            let option = suggested.map(grants::id);
+            let changed = input.as_ref().is_some_and(|input| !same_json(input, slot.input.get()));
+            let mut did = Vec::new();
+            if changed {
+                did.push("the host changed the input".to_owned());
+            }
+            if suggested.is_none() && !permissions.is_empty() {
+                did.push(format!("the host changed permissions: {}", permissions.join(", ")));
+            }
+            let line = match input {
+                Some(_) => line,
+                // An allow without input is a deny to older versions.
+                None => {
+                    let list = (!permissions.is_empty()).then(|| format!("[{}]", permissions.join(",")));
+                    message::allow(&slot.id, slot.input.get(), list.as_deref(), slot.call.as_deref())
+                }
+            };
+            HostAnswer {
+                line,
+                decision: Decision::Allow,
+                option,
+                message: (!did.is_empty()).then(|| did.join("; ")),
+                stop: false,
+            }
+        }
+    })
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
+}

@@ -1,0 +1,236 @@
+//! The protocol as a pure state machine: lines, news and time in, [`Action`]s out.
+
+mod agent;
+mod ask;
+mod host;
+mod life;
+mod settle;
+mod slot;
+mod tasks;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use askd_wire::{Observation, ObservationBatch};
+
+use self::life::Life;
+use self::settle::{Fate, Proof};
+use self::slot::Slot;
+use self::tasks::{Spawn, Task};
+use super::act::{ABSENCE_PATIENCE, Action, End, HostKind, JOURNAL_PATIENCE, RETURN_PATIENCE, Settings};
+use crate::proxy::{AskNo, Errand, News};
+
+/// Name of this agent at askd.
+pub const AGENT: &str = "claude-code";
+
+/// See the table in [`super`].
+#[derive(Debug)]
+pub struct Machine {
+    settings: Settings,
+    /// The host is gone, or ends with what it has said.
+    host_gone: bool,
+    session: Option<String>,
+    cwd: Option<String>,
+    asks: BTreeMap<AskNo, Slot>,
+    /// Those that are not over.
+    open: BTreeSet<AskNo>,
+    /// Every request id of the agent's permission requests, for as long as the agent lives: an answer to one that is
+    /// over harms nothing, however late it comes.
+    ids: HashMap<String, AskNo>,
+    /// Asks of a call whose result has not come yet.
+    by_call: HashMap<String, Vec<AskNo>>,
+    tasks: BTreeMap<String, Task>,
+    /// Calls that start a subagent, until they have a result.
+    spawns: HashMap<String, Spawn>,
+    /// The host's requests that stop something and have no reply yet, with the task that they are about.
+    stopping: Vec<(String, Option<String>)>,
+    /// A denial that stops the turn was written, or the agent got a signal: what it cancels now is cancelled by that.
+    winding_down: bool,
+    life: Life,
+    /// askd took an ask at some time.
+    reached: bool,
+    /// The agent's standard input was closed.
+    closed: bool,
+    ended: bool,
+    next: AskNo,
+    now: Duration,
+    out: Vec<Action>,
+}
+
+impl Machine {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            cwd: settings.cwd.clone(),
+            settings,
+            host_gone: false,
+            session: None,
+            asks: BTreeMap::new(),
+            open: BTreeSet::new(),
+            ids: HashMap::new(),
+            by_call: HashMap::new(),
+            tasks: BTreeMap::new(),
+            spawns: HashMap::new(),
+            stopping: Vec::new(),
+            winding_down: false,
+            life: Life::default(),
+            reached: false,
+            closed: false,
+            ended: false,
+            next: 0,
+            now: Duration::ZERO,
+            out: Vec::new(),
+        }
+    }
+
+    /// What is to be done now, in order.
+    pub fn take(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// A line of the host, with its line end.
+    pub fn host_line(&mut self, line: Vec<u8>, now: Duration) {
+        self.now = now;
+        self.host_said(line);
+        self.consider_closing();
+    }
+
+    /// A line of the agent, with its line end.
+    pub fn agent_line(&mut self, line: Vec<u8>, now: Duration) {
+        self.now = now;
+        self.agent_said(line);
+        self.consider_closing();
+    }
+
+    /// askd said something.
+    pub fn news(&mut self, news: News, now: Duration) {
+        self.now = now;
+        self.heard(news);
+        self.consider_closing();
+    }
+
+    /// The host closed its end, or died. Nobody is denied by that: what is asked stays open elsewhere, and the agent's
+    /// input stays open for the answers.
+    pub fn host_closed(&mut self, now: Duration) {
+        self.now = now;
+        if std::mem::replace(&mut self.host_gone, true) {
+            return;
+        }
+        if let Some(session) = self.session.clone().filter(|_| self.host_answers()) {
+            self.errand(Errand::Detach { session });
+        }
+        for no in self.open_asks() {
+            self.dialog_gone(no);
+        }
+        self.consider_closing();
+    }
+
+    /// The agent was sent a signal that ends it, or its turn.
+    pub fn signalled(&mut self, now: Duration) {
+        self.now = now;
+        self.winding_down = true;
+    }
+
+    /// The agent's process ended: whoever waits for it waits in vain.
+    pub fn agent_ended(&mut self, end: End, now: Duration) {
+        self.now = now;
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let orderly = end == End::Orderly || self.winding_down || self.closed;
+        let cause = if orderly { "session_ended" } else { "requester_gone" };
+        for no in self.open_asks() {
+            // What the host said before counts.
+            self.settle_by_host(no, Proof::Waiting);
+            self.settle(no, Fate::Ended { cause, waits: false });
+        }
+        if orderly {
+            self.observe(vec![Observation::SessionEnded {}]);
+        }
+        if let Some(session) = self.session.clone().filter(|_| self.host_answers()) {
+            self.errand(Errand::Detach { session });
+        }
+    }
+
+    /// Time passed.
+    pub fn tick(&mut self, now: Duration) {
+        self.now = now;
+        for no in self.open_asks() {
+            let Some(slot) = self.asks.get(&no) else { continue };
+            let late = slot.askd != slot::Askd::Parked
+                && slot.deciding_since().is_some_and(|since| now >= since + JOURNAL_PATIENCE);
+            let lost = slot.lost_since.is_some_and(|since| now >= since + self.absence());
+            if late {
+                self.log(format!(
+                    "{}: askd did not write the answer down in time; it goes on",
+                    self.named(no)
+                ));
+                self.settle_by_host(no, Proof::Waiting);
+            } else if lost {
+                self.settle(no, Fate::Nobody { why: "askd could not be reached".to_owned() });
+            }
+        }
+        self.consider_closing();
+    }
+
+    /// When [`Self::tick`] has something to do, on the clock of `now`.
+    pub fn next_tick(&self) -> Option<Duration> {
+        let slots = || self.open.iter().filter_map(|no| self.asks.get(no));
+        let deciding = slots().filter_map(Slot::deciding_since).min().map(|since| since + JOURNAL_PATIENCE);
+        let lost = slots().filter_map(|slot| slot.lost_since).min().map(|since| since + self.absence());
+        [deciding, lost, self.closing_due()].into_iter().flatten().min()
+    }
+
+    /// How many asks are remembered in full, and how many of them are open.
+    pub fn held(&self) -> (usize, usize) {
+        (self.asks.len(), self.open.len())
+    }
+
+    /// How long an ask waits for a daemon that is away.
+    fn absence(&self) -> Duration {
+        if self.reached { RETURN_PATIENCE } else { ABSENCE_PATIENCE }
+    }
+
+    fn host_answers(&self) -> bool {
+        self.settings.host == HostKind::Answers
+    }
+
+    fn open_asks(&self) -> Vec<AskNo> {
+        self.open.iter().copied().collect()
+    }
+
+    fn number(&mut self) -> AskNo {
+        self.next += 1;
+        self.next
+    }
+
+    fn errand(&mut self, errand: Errand) {
+        self.out.push(Action::Daemon(errand));
+    }
+
+    fn log(&mut self, text: String) {
+        self.out.push(Action::Log(text));
+    }
+
+    /// An ask for the log.
+    fn named(&self, no: AskNo) -> String {
+        match self.asks.get(&no) {
+            Some(slot) => format!("ask {no} ({})", slot.tool),
+            None => format!("ask {no}"),
+        }
+    }
+
+    fn observe(&mut self, observations: Vec<Observation>) {
+        let Some(session) = self.session.clone() else { return };
+        let batch = ObservationBatch {
+            agent: AGENT.to_owned(),
+            session,
+            parent: None,
+            session_title: None,
+            cwd: self.cwd.clone(),
+            instance: self.settings.instance.clone(),
+            place: None,
+            observations,
+        };
+        self.errand(Errand::Observe(Box::new(batch)));
+    }
+}

@@ -1,0 +1,392 @@
+//! The one way out of an ask, and what askd says on the way there.
+
+use askd_hook::claude::grants;
+use askd_wire::{Decision, Observation, Outcome, Verdict};
+use serde_json::value::RawValue;
+
+use super::super::act::Action;
+use super::super::message;
+use super::slot::{Askd, Dialog, Done, HostAnswer, Slot, State};
+use super::{Errand, Machine};
+use crate::proxy::{Answered, AskNo, News};
+
+/// How an ask ends.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// Nobody decided. `waits`: the agent has not cancelled it yet.
+    Ended {
+        cause: &'static str,
+        waits: bool,
+    },
+    /// The agent cancelled it, and nothing is known that cancels: something in it decided.
+    Elsewhere,
+    Host {
+        answer: HostAnswer,
+        proof: Proof,
+    },
+    /// Another source's answer: an allow or a deny.
+    Outcome {
+        outcome: Box<Outcome>,
+        decision: Decision,
+    },
+    /// Nobody is left who could answer; the agent is told as much.
+    Nobody {
+        why: String,
+    },
+}
+
+/// What askd knows of the host's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// It is in the journal.
+    Journal,
+    /// askd was told and did not reply in time.
+    Waiting,
+    /// Nothing.
+    None,
+}
+
+/// What the agent tells of a call's result.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) failed: bool,
+    /// Whether it was allowed, and by what, where the agent tells.
+    pub(super) decided: Option<(bool, Option<String>)>,
+}
+
+impl Machine {
+    pub(super) fn settle(&mut self, no: AskNo, fate: Fate) {
+        let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
+        let waits = matches!(fate, Fate::Ended { waits: true, .. });
+        // One that the agent may still wait for keeps its dialog: the agent's own cancel closes that.
+        let dialog = if waits { Dialog::Closed } else { std::mem::replace(&mut slot.dialog, Dialog::Closed) };
+        let cancel = message::cancel(&slot.id);
+        let mut stops = false;
+        let (line, done, tell) = match fate {
+            Fate::Ended { cause, waits } => {
+                (None, Done::Ended { waits }, Some(Action::Daemon(Errand::Withdraw { ask: no, cause })))
+            }
+            Fate::Elsewhere => {
+                let cause = "handed_back";
+                (None, Done::Elsewhere, Some(Action::Daemon(Errand::Withdraw { ask: no, cause })))
+            }
+            Fate::Host { answer, proof } => {
+                let decision = answer.decision;
+                stops = answer.stop;
+                let tell = match proof {
+                    Proof::Waiting => None,
+                    Proof::Journal => Some(Action::Handed { ask: no }),
+                    Proof::None => {
+                        Some(Action::Daemon(Errand::Record { ask: no, allowed: decision == Decision::Allow }))
+                    }
+                };
+                let unsure = proof == Proof::Waiting;
+                (Some(answer.line), Done::Answered { decision, unsure, crossed: false }, tell)
+            }
+            Fate::Outcome { outcome, decision } => {
+                stops = outcome.stop && decision == Decision::Deny;
+                let line = outcome_line(slot, &outcome, decision);
+                let done = Done::Answered { decision, unsure: false, crossed: false };
+                (Some(line), done, Some(Action::Handed { ask: no }))
+            }
+            Fate::Nobody { why } => {
+                let words = format!("nobody could be asked: {why}. Nobody denied it, and nobody allowed it");
+                let line = message::deny(&slot.id, &words, false, slot.call.as_deref());
+                let cause = "cancelled";
+                let tell = Action::Daemon(Errand::Withdraw { ask: no, cause });
+                (Some(line), Done::Ended { waits: false }, Some(tell))
+            }
+        };
+        let closes = line.is_some() && dialog == Dialog::Open;
+        // Again only if the agent turns out to wait for it still.
+        if !matches!(done, Done::Ended { waits: true }) {
+            slot.input = nothing();
+            slot.suggestions = Vec::new();
+        }
+        slot.state = State::Done(done);
+        let (keeps, work) = (slot.call.is_some() || waits || is_unsure(done), slot.work.clone());
+        self.open.remove(&no);
+        if !keeps {
+            self.asks.remove(&no);
+        }
+        if let Some(line) = line {
+            self.tell_agent(line);
+        }
+        if closes && !self.host_gone {
+            self.tell_host(cancel);
+        }
+        self.out.extend(tell);
+        if stops {
+            self.stopped_with(work.as_deref());
+        }
+    }
+
+    /// A denial that stops the turn: what else that thread asks is cancelled by it.
+    fn stopped_with(&mut self, work: Option<&str>) {
+        self.winding_down = true;
+        for no in self.open_asks() {
+            let Some(slot) = self.asks.get(&no) else { continue };
+            let background = self.is_in_background(slot.work.as_deref()) && slot.work.as_deref() != work;
+            if !background {
+                self.settle(no, Fate::Ended { cause: "cancelled", waits: true });
+            }
+        }
+    }
+
+    /// The host's answer counts.
+    pub(super) fn settle_by_host(&mut self, no: AskNo, proof: Proof) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        let State::Deciding { answer, sent, .. } = &slot.state else { return };
+        // What was never sent will not be replied to.
+        let proof = if proof == Proof::Waiting && !*sent { Proof::None } else { proof };
+        let answer = answer.clone();
+        self.settle(no, Fate::Host { answer, proof });
+    }
+
+    pub(super) fn heard(&mut self, news: News) {
+        match news {
+            News::Raised { ask, .. } => self.raised(ask),
+            News::Outcome { ask, outcome } => self.decided(ask, outcome),
+            News::Answered { ask, how } => self.host_settled(ask, how),
+            News::Unavailable { ask, why } => self.unavailable(ask, &why),
+            News::Others { .. } | News::Slash { .. } => {}
+        }
+    }
+
+    fn raised(&mut self, no: AskNo) {
+        self.reached = true;
+        let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
+        slot.askd = Askd::Raised;
+        slot.lost_since = None;
+        let shown = slot.dialog == Dialog::Open;
+        if shown {
+            let root = self.session_name();
+            self.errand(Errand::Shown { ask: no, root });
+        }
+        self.send_answer(no);
+    }
+
+    /// An outcome that came from askd.
+    fn decided(&mut self, no: AskNo, outcome: Box<Outcome>) {
+        let Some(slot) = self.asks.get(&no).filter(|slot| !slot.is_done()) else { return };
+        let deciding = match &slot.state {
+            State::Deciding { answer, .. } => Some(answer.decision),
+            State::Open | State::Done(_) => None,
+        };
+        // Nobody else can be asked here; the host can.
+        let hosts = outcome.cause == "unreachable" && (slot.dialog == Dialog::Open || deciding.is_some());
+        let decision = match outcome.verdict {
+            Verdict::Allow => Decision::Allow,
+            Verdict::Deny => Decision::Deny,
+            Verdict::None => return self.without_askd(no, Some(&outcome.text)),
+        };
+        if hosts {
+            return self.without_askd(no, None);
+        }
+        let by_host = outcome.surface.as_deref() == Some("host") && outcome.cause == "person";
+        if by_host && deciding == Some(decision) {
+            return self.settle_by_host(no, Proof::Journal);
+        }
+        self.settle(no, Fate::Outcome { outcome, decision });
+    }
+
+    fn host_settled(&mut self, no: AskNo, how: Answered) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        match (&mut slot.state, how) {
+            (State::Deciding { .. }, Answered::Won) => self.settle_by_host(no, Proof::Journal),
+            (State::Deciding { .. }, Answered::Lost(outcome)) => self.decided(no, outcome),
+            (State::Deciding { .. }, Answered::Unreachable) => self.without_askd(no, None),
+            (State::Deciding { .. }, Answered::NotPermitted(why)) => {
+                slot.barred = true;
+                slot.state = State::Open;
+                let text = format!("{}: the host may not answer ({why}); others still can", self.named(no));
+                self.log(text);
+            }
+            (State::Done(Done::Answered { decision, unsure, .. }), how) if *unsure => {
+                *unsure = false;
+                let decision = *decision;
+                let same = match how {
+                    Answered::Won => true,
+                    Answered::Lost(outcome) => match outcome.verdict {
+                        Verdict::Allow => decision == Decision::Allow,
+                        Verdict::Deny => decision == Decision::Deny,
+                        Verdict::None => false,
+                    },
+                    Answered::NotPermitted(_) | Answered::Unreachable => false,
+                };
+                let done = slot.call.is_none();
+                if done {
+                    self.asks.remove(&no);
+                }
+                self.out.push(if same {
+                    Action::Handed { ask: no }
+                } else {
+                    let allowed = decision == Decision::Allow;
+                    Action::Daemon(Errand::Record { ask: no, allowed })
+                });
+            }
+            (State::Open | State::Done(_), _) => {}
+        }
+    }
+
+    fn unavailable(&mut self, no: AskNo, why: &str) {
+        let Some(slot) = self.asks.get(&no).filter(|slot| !slot.is_done()) else { return };
+        if slot.askd != Askd::Off && !slot.needs_own {
+            let then =
+                if slot.dialog == Dialog::Open { "the host decides alone" } else { "it waits a moment" };
+            let text = format!("{}: {why}; {then}", self.named(no));
+            self.log(text);
+        }
+        self.without_askd(no, None);
+    }
+
+    /// askd has no opinion. `over`: it will have none later either, and says why.
+    fn without_askd(&mut self, no: AskNo, over: Option<&str>) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        slot.askd = Askd::Off;
+        if matches!(slot.state, State::Deciding { .. }) {
+            return self.settle_by_host(no, Proof::None);
+        }
+        if slot.dialog == Dialog::Open {
+            return;
+        }
+        match over {
+            Some(why) => self.settle(no, Fate::Nobody { why: why.to_owned() }),
+            None => self.nobody_left(no),
+        }
+    }
+
+    /// The agent does not wait for this one any more. Its line goes on behind this.
+    pub(super) fn cancelled_by_agent(&mut self, no: AskNo) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        let explained = self.winding_down || !self.stopping.is_empty();
+        match &mut slot.state {
+            State::Open | State::Deciding { .. } => {
+                // The agent's line tells the host.
+                slot.dialog = Dialog::Closed;
+                let fate = if explained || slot.call.is_none() {
+                    Fate::Ended { cause: "cancelled", waits: false }
+                } else {
+                    Fate::Elsewhere
+                };
+                self.settle(no, fate);
+            }
+            State::Done(Done::Answered { crossed, .. }) => *crossed = true,
+            State::Done(Done::Ended { waits }) => {
+                *waits = false;
+                slot.dialog = Dialog::Closed;
+                slot.input = nothing();
+            }
+            State::Done(Done::Elsewhere) => {}
+        }
+    }
+
+    /// A call has its result.
+    pub(super) fn call_over(&mut self, call: &str, seen: &Seen) {
+        for no in self.by_call.remove(call).unwrap_or_default() {
+            let Some(slot) = self.asks.get_mut(&no) else { continue };
+            if !slot.is_done() {
+                // It has a result and no answer of ours: it went on without us, and forgot to say so.
+                self.settle(no, Fate::Elsewhere);
+            }
+            let Some(slot) = self.asks.get(&no) else { continue };
+            let State::Done(done) = slot.state else { continue };
+            let (named, work) = (self.named(no), slot.work.clone());
+            self.asks.remove(&no);
+            self.result_of(no, call, done, seen, &named, work);
+        }
+    }
+
+    fn result_of(
+        &mut self,
+        no: AskNo,
+        call: &str,
+        done: Done,
+        seen: &Seen,
+        named: &str,
+        subagent: Option<String>,
+    ) {
+        let call = call.to_owned();
+        let ran = Observation::CallEnded { call: call.clone(), ok: !seen.failed, subagent };
+        // What failed may have been refused as well as run; only newer versions tell which.
+        let allowed = seen.decided.as_ref().map(|(allowed, _)| *allowed).or((!seen.failed).then_some(true));
+        let by = seen.decided.as_ref().and_then(|(_, source)| source.clone());
+        let own = |allowed| Observation::DecidedByAgent { call: call.clone(), allowed, by: by.clone() };
+        match (done, allowed) {
+            (Done::Ended { .. }, _) => {}
+            (Done::Elsewhere, Some(allowed)) => {
+                let what = if allowed { "allowed" } else { "denied" };
+                let by = by.as_deref().unwrap_or("the agent");
+                self.log(format!("{named}: {what} by {by} before anybody answered"));
+                self.observe(vec![own(allowed)]);
+            }
+            (Done::Elsewhere, None) => {
+                let cause = "cancelled";
+                self.errand(Errand::Withdraw { ask: no, cause });
+            }
+            (Done::Answered { decision: Decision::Allow, .. }, Some(false)) => {
+                self.log(format!("{named}: denied by {} first", by.as_deref().unwrap_or("the agent")));
+                self.observe(vec![own(false)]);
+            }
+            (Done::Answered { decision: Decision::Allow, crossed, .. }, None) if crossed => {
+                self.observe(vec![own(false)]);
+            }
+            (Done::Answered { decision: Decision::Allow, .. }, _) => self.observe(vec![ran]),
+            (Done::Answered { decision: Decision::Deny, .. }, Some(true)) => {
+                self.log(format!("{named}: allowed by {} first", by.as_deref().unwrap_or("the agent")));
+                self.observe(vec![own(true)]);
+            }
+            (Done::Answered { decision: Decision::Deny, unsure, .. }, _) => {
+                if !unsure {
+                    self.errand(Errand::Confirmed { ask: no });
+                }
+            }
+        }
+    }
+
+    /// The main thread's turn is over: it waits for nothing that it asked.
+    pub(super) fn turn_over(&mut self) {
+        self.winding_down = false;
+        let mut over = Vec::new();
+        for (no, slot) in &self.asks {
+            if slot.work.is_none() {
+                over.push(*no);
+            }
+        }
+        for no in over {
+            self.settle(no, Fate::Ended { cause: "cancelled", waits: false });
+            let Some(slot) = self.asks.get(&no) else { continue };
+            if let State::Done(done) = slot.state
+                && !is_unsure(done)
+            {
+                let call = slot.call.clone();
+                self.asks.remove(&no);
+                call.and_then(|call| self.by_call.remove(&call));
+            }
+        }
+        self.observe(vec![Observation::TurnEnded { subagent: None }]);
+    }
+}
+
+fn is_unsure(done: Done) -> bool {
+    matches!(done, Done::Answered { unsure: true, .. })
+}
+
+/// In place of an input that is not needed any more.
+fn nothing() -> Box<RawValue> {
+    RawValue::NULL.to_owned()
+}
+
+/// The line that carries another source's answer: an allow has exactly the input that was shown.
+fn outcome_line(slot: &Slot, outcome: &Outcome, decision: Decision) -> Vec<u8> {
+    let call = slot.call.as_deref();
+    match decision {
+        Decision::Deny => message::deny(&slot.id, message::words(outcome), outcome.stop, call),
+        Decision::Allow => {
+            let suggestions: Vec<&RawValue> = slot.suggestions.iter().map(AsRef::as_ref).collect();
+            let chosen = grants::chosen(outcome.option.as_deref(), &suggestions);
+            let permissions = chosen.map(|raw| format!("[{}]", raw.get()));
+            message::allow(&slot.id, slot.input.get(), permissions.as_deref(), call)
+        }
+    }
+}

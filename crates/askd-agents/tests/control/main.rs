@@ -1,0 +1,6 @@
+//! The machine of the control protocol, driven by lines: what passes, what is asked, who wins, what is never written.
+
+mod passes;
+mod races;
+mod stops;
+mod support;

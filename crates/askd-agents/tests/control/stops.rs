@@ -1,0 +1,178 @@
+//! Cancels, ends, and when the agent's input is closed.
+
+use std::time::Duration;
+
+use askd_agents::claude::{End, HostKind, News};
+use askd_wire::Verdict;
+use serde_json::{Value, json};
+
+use crate::support::{Bench, outcome};
+
+fn interrupt() -> Value {
+    json!({"type": "control_request", "request_id": "i", "request": {"subtype": "interrupt"}})
+}
+
+fn reply() -> Value {
+    json!({"type": "control_response", "response": {"subtype": "success", "request_id": "i"}})
+}
+
+fn result() -> Value {
+    json!({"type": "result", "subtype": "success", "session_id": "s"})
+}
+
+#[test]
+fn c6_an_interrupt_withdraws_before_it_is_forwarded_and_no_allow_follows() {
+    let mut bench = Bench::answering();
+    let no = bench.ask("r", "c");
+    bench.raised_in_time(no);
+    bench.forget();
+    bench.host(&interrupt());
+    let cancelled = "observe [TurnCancelled { subagent: None }]".to_owned();
+    assert_eq!(bench.did, [format!("withdraw {no} cancelled"), cancelled, "to agent".to_owned()]);
+    bench.outcome(no, outcome(Verdict::Allow));
+    bench.respond("r", &json!({"behavior": "allow", "updatedInput": {}}));
+    assert_eq!(bench.to_agent.len(), 1, "nothing but the interrupt");
+    // One that the agent sent before it heard of the interrupt.
+    bench.ask("q", "d");
+    assert_eq!(bench.raised.len(), 1);
+    for id in ["r", "q"] {
+        bench.agent(&json!({"type": "control_cancel_request", "request_id": id}));
+    }
+    bench.agent(&reply());
+    assert_eq!((bench.raised.len(), bench.to_agent.len()), (1, 1));
+}
+
+#[test]
+fn c6_what_an_interrupt_did_not_reach_is_still_asked() {
+    let mut bench = Bench::answering();
+    bench.ask("r", "c");
+    bench.host(&interrupt());
+    bench.ask("q", "d");
+    // The agent refuses, or does not care.
+    bench.agent(&reply());
+    let again: Vec<_> = bench.raised.iter().map(|(_, raise)| raise.tool_call.clone().unwrap()).collect();
+    assert_eq!(again, ["c", "c", "d"]);
+    let (no, raise) = &bench.raised[1];
+    assert_eq!(raise.action.input.as_ref().unwrap().get(), r#"{"command":"touch c"}"#);
+    let no = *no;
+    bench.outcome(no, outcome(Verdict::Allow));
+    assert!(bench.to_agent.last().unwrap().contains(r#""request_id":"r""#));
+}
+
+#[test]
+fn c6_stopping_a_task_ends_its_asks_and_no_others() {
+    let mut bench = Bench::answering();
+    for id in ["t1", "t2"] {
+        bench.agent(&json!({"type": "system", "subtype": "task_started", "task_id": id, "subagent_type": "k", "session_id": "s"}));
+    }
+    let one = bench.ask_with("r", "c", &json!({"agent_id": "t1"}));
+    let two = bench.ask_with("q", "d", &json!({"agent_id": "t2"}));
+    bench.forget();
+    bench.host(&json!({"type": "control_request", "request_id": "i", "request": {"subtype": "stop_task", "task_id": "t1"}}));
+    assert!(
+        bench.did(&format!("withdraw {one} cancelled")) && !bench.did(&format!("withdraw {two} cancelled"))
+    );
+    bench.agent(&json!({"type": "control_cancel_request", "request_id": "r"}));
+    bench.agent(&reply());
+    bench.outcome(two, outcome(Verdict::Allow));
+    assert_eq!(bench.to_agent.len(), 2);
+}
+
+#[test]
+fn c6_a_denial_that_stops_the_turn_ends_its_other_asks() {
+    let mut bench = Bench::answering();
+    let (one, two) = (bench.ask("r", "c"), bench.ask("q", "d"));
+    bench.forget();
+    let stop = askd_wire::Outcome { stop: true, ..outcome(Verdict::Deny) };
+    bench.outcome(one, stop);
+    assert!(bench.to_agent[0].contains(r#""interrupt":true"#));
+    assert!(bench.did(&format!("withdraw {two} cancelled")));
+    bench.outcome(two, outcome(Verdict::Allow));
+    bench.agent(&json!({"type": "control_cancel_request", "request_id": "q"}));
+    assert_eq!(bench.to_agent.len(), 1);
+}
+
+#[test]
+fn c7_a_host_that_closes_denies_nothing_and_the_input_stays_open() {
+    let mut bench = Bench::answering();
+    let no = bench.ask("r", "c");
+    bench.raised_in_time(no);
+    bench.close_host();
+    bench.pass(Duration::from_secs(100_000));
+    assert_eq!((bench.closed, bench.to_agent.len()), (false, 0));
+    bench.outcome(no, outcome(Verdict::Allow));
+    assert_eq!(bench.to_agent.len(), 1);
+    bench.result("c", false, Value::Null);
+    assert!(!bench.closed, "the turn goes on, and may ask again");
+    let next = bench.ask("q", "d");
+    assert_eq!(bench.raised.last().unwrap().1.attendance, Some(askd_wire::Attendance::Background));
+    bench.outcome(next, outcome(Verdict::Allow));
+    bench.result("d", false, Value::Null);
+    bench.agent(&result());
+    assert!(bench.closed);
+}
+
+#[test]
+fn c7_the_input_stays_open_for_background_tasks_and_what_follows_them() {
+    let mut bench = Bench::answering();
+    bench.agent(&json!({"type": "system", "subtype": "task_started", "task_id": "t", "subagent_type": "k", "session_id": "s"}));
+    bench.agent(&result());
+    bench.close_host();
+    bench.pass(Duration::from_secs(5000));
+    assert!(!bench.closed);
+    bench
+        .agent(&json!({"type": "system", "subtype": "task_notification", "task_id": "t", "session_id": "s"}));
+    bench.pass(Duration::from_secs(1));
+    assert!(!bench.closed, "a turn follows on it");
+    bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
+    bench.pass(Duration::from_secs(5000));
+    assert!(!bench.closed);
+    bench.agent(&result());
+    bench.pass(Duration::from_secs(2));
+    assert!(bench.closed);
+}
+
+#[test]
+fn c7_a_turn_that_has_not_begun_is_waited_for_and_a_shell_not_for_ever() {
+    let mut bench = Bench::answering();
+    bench.agent(&result());
+    bench.host(&json!({"type": "user", "message": {"content": "more"}}));
+    bench.close_host();
+    bench.pass(Duration::from_secs(30));
+    assert!(!bench.closed);
+    bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
+    bench.agent(&json!({"type": "system", "subtype": "task_started", "task_id": "b", "task_type": "local_bash", "session_id": "s"}));
+    bench.agent(&result());
+    bench.pass(Duration::from_secs(300));
+    assert!(!bench.closed);
+    bench.pass(Duration::from_secs(600));
+    assert!(bench.closed);
+}
+
+#[test]
+fn c1_only_an_orderly_end_ends_the_session() {
+    for (end, cause) in [(End::Orderly, "session_ended"), (End::Lost, "requester_gone")] {
+        let mut bench = Bench::answering();
+        let no = bench.ask("r", "c");
+        bench.raised_in_time(no);
+        bench.machine.agent_ended(end, bench.now);
+        bench.collect();
+        assert!(bench.did(&format!("withdraw {no} {cause}")));
+        assert_eq!(bench.did.iter().any(|did| did.contains("SessionEnded")), end == End::Orderly);
+    }
+}
+
+#[test]
+fn a_question_is_the_hosts_alone() {
+    let mut bench = Bench::answering();
+    let no = bench.ask_with("r", "c", &json!({"tool_name": "AskUserQuestion"}));
+    assert!(bench.raised[0].1.needs_own_prompt);
+    bench.raised_in_time(no);
+    bench.news(News::Unavailable { ask: no, why: "handed back".to_owned() });
+    bench.respond("r", &json!({"behavior": "allow", "updatedInput": {"answers": {"q": "a"}}}));
+    assert!(bench.to_agent[0].contains("answers"));
+    assert!(bench.did(&format!("record {no} true")));
+    let mut bench = Bench::new(HostKind::Silent { attended: false });
+    bench.ask_with("r", "c", &json!({"requires_user_interaction": true}));
+    assert!(bench.to_agent[0].contains("nobody is at this run") && bench.raised.is_empty());
+}
