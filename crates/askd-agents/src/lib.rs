@@ -11,3 +11,4 @@ pub mod opencode;
 pub mod pi;
 mod proxy;
 mod raw;
+pub mod spool;

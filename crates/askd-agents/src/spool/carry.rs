@@ -1,0 +1,333 @@
+//! The thread of one ask: raises it at the daemon, waits for its outcome, and tells what became of that. Whatever breaks
+//! in between, it comes back to the same ask.
+
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use askd_client::{Asker, JustWait, Places, Unavailable, Wake, Watch, daemon};
+use askd_wire::{AskState, Code, Observation, ObservationBatch, Outcome, RaiseAsk, WithdrawByKey};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::machine::AskNo;
+
+const PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// For one short exchange with the daemon.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long what became of an answer is tried to be told.
+const TELL: Duration = Duration::from_secs(300);
+
+/// What the threads tell.
+#[derive(Debug)]
+pub(super) enum News {
+    /// The daemon has it.
+    Raised,
+    /// The daemon is not there, or has no room; it is tried again.
+    Lost(String),
+    Outcome(AskNo, Box<Outcome>),
+    /// It will never take it.
+    Refused(AskNo, String),
+    /// The thread is at its end.
+    Ended(AskNo),
+}
+
+/// What a thread is told.
+#[derive(Debug)]
+pub(super) enum Order {
+    Withdraw(&'static str),
+    Handed,
+    Confirmed,
+    /// Somebody else's response is in place; what it says, if it says anything.
+    Elsewhere(Option<bool>),
+    Over,
+}
+
+/// What every thread has.
+#[derive(Debug, Clone)]
+pub(super) struct Around {
+    pub(super) places: Places,
+    /// The askd program that may be started as the daemon.
+    pub(super) exe: Option<PathBuf>,
+    /// Who this tree is to the daemon, in every run.
+    pub(super) token: String,
+    pub(super) news: Sender<News>,
+    pub(super) waker: Arc<PipeWriter>,
+}
+
+impl Around {
+    fn tell(&self, news: News) {
+        if self.news.send(news).is_ok() {
+            let _ = (&*self.waker).write(&[1]);
+        }
+    }
+}
+
+/// The other end of a thread.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    orders: Sender<Order>,
+    wake: PipeWriter,
+}
+
+impl Carrier {
+    pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk) -> io::Result<Self> {
+        let (orders, received) = channel();
+        let (wake, written) = io::pipe()?;
+        let carry = Carry { around, no, raise, orders: received, wake, id: None };
+        std::thread::Builder::new().name(format!("spool-{no}")).stack_size(256 * 1024).spawn(move || {
+            let around = carry.around.clone();
+            carry.run();
+            around.tell(News::Ended(no));
+        })?;
+        Ok(Self { orders, wake: written })
+    }
+
+    pub(super) fn order(&self, order: Order) {
+        if self.orders.send(order).is_ok() {
+            let _ = (&self.wake).write(&[1]);
+        }
+    }
+}
+
+struct Carry {
+    around: Around,
+    no: AskNo,
+    raise: RaiseAsk,
+    orders: Receiver<Order>,
+    wake: PipeReader,
+    /// askd's id, once it is known.
+    id: Option<String>,
+}
+
+/// Waits for the daemon or for an order; at its end the tree is not served any more.
+struct OrOrder<'a>(&'a PipeReader);
+
+impl Watch for OrOrder<'_> {
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let span = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            let mut fds = vec![PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
+            fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+            match poll(&mut fds, Some(&span)) {
+                Ok(0) => return Ok(Wake::TimedOut),
+                Ok(_) if !fds[0].revents().is_empty() => return Ok(Wake::Stop),
+                Ok(_) => return Ok(Wake::Readable),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Carry {
+    fn run(mut self) {
+        let mut pause = PAUSE;
+        loop {
+            let why = match self.ask() {
+                Ok(outcome) => {
+                    self.tell(News::Outcome(self.no, Box::new(outcome)));
+                    return self.after();
+                }
+                Err(Unavailable::Abandoned) => None,
+                Err(Unavailable::Refused(problem))
+                    if !matches!(problem.code, Code::CapReached | Code::NotRecorded) =>
+                {
+                    let why = problem.detail.unwrap_or(problem.title);
+                    return self.tell(News::Refused(self.no, why));
+                }
+                Err(why) => Some(why.to_string()),
+            };
+            if let Some(why) = why {
+                self.tell(News::Lost(why));
+            }
+            match self.order(pause) {
+                Ok(Some(order)) => return self.obey(order),
+                Ok(None) => {}
+                // Nobody serves the tree any more: the ask stays open for whoever does next.
+                Err(()) => return,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn tell(&self, news: News) {
+        self.around.tell(news);
+    }
+
+    fn asker(&self) -> Result<Asker, Unavailable> {
+        let asker = Asker::new(self.around.places.clone(), self.around.exe.clone())?;
+        Ok(asker.with_token(self.around.token.clone()))
+    }
+
+    /// One life of the ask at the daemon, up to its outcome, an order, or a daemon that is not there.
+    fn ask(&mut self) -> Result<Outcome, Unavailable> {
+        let mut asker = self.asker()?;
+        let mut ask = asker.raise(&self.raise)?.ask;
+        self.id = Some(ask.id.clone());
+        self.tell(News::Raised);
+        while ask.state == AskState::Open {
+            ask = asker.ask_watched(&self.raise, &mut OrOrder(&self.wake))?;
+            if ask.requester.link == "handed_back" && ask.state == AskState::Open {
+                // Only its own side can answer it now; what it is told comes by order.
+                match OrOrder(&self.wake).wait(None, Instant::now() + TELL) {
+                    Ok(Wake::Stop) => return Err(Unavailable::Abandoned),
+                    Ok(_) => {}
+                    Err(error) => return Err(Unavailable::Fault(error.to_string())),
+                }
+            }
+        }
+        ask.outcome.ok_or_else(|| Unavailable::Fault("settled without an outcome".to_owned()))
+    }
+
+    /// Told until nothing more comes.
+    fn after(mut self) {
+        while let Ok(order) = self.order(Duration::from_secs(3600)) {
+            match order {
+                None => {}
+                Some(Order::Handed) => self.until_told(|carry| carry.step("handed")),
+                Some(order) => return self.obey(order),
+            }
+        }
+    }
+
+    /// The next order, if one comes in time; `Err`: none comes any more.
+    fn order(&self, patience: Duration) -> Result<Option<Order>, ()> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => {
+                    let _ = io::Read::read(&mut &self.wake, &mut [0]);
+                    return Ok(Some(order));
+                }
+                Err(TryRecvError::Disconnected) => return Err(()),
+                Err(TryRecvError::Empty) => {}
+            }
+            match OrOrder(&self.wake).wait(None, until) {
+                Ok(Wake::Stop) => {}
+                Ok(_) => return Ok(None),
+                Err(_) => return Err(()),
+            }
+        }
+    }
+
+    fn obey(mut self, order: Order) {
+        match order {
+            Order::Over => {}
+            Order::Handed => self.until_told(|carry| carry.step("handed")),
+            Order::Confirmed => self.until_told(|carry| carry.step("confirmed")),
+            Order::Elsewhere(Some(allowed)) => self.until_told(|carry| carry.answered_there(allowed)),
+            Order::Elsewhere(None) => self.withdraw("cancelled"),
+            Order::Withdraw(cause) => self.withdraw(cause),
+        }
+    }
+
+    /// Somebody may have decided at the same moment: then that counts, and is told.
+    fn withdraw(mut self, cause: &'static str) {
+        let mut settled = None;
+        self.until_told(|carry| {
+            let done = match &carry.id {
+                Some(id) => carry.asker()?.withdraw(id, cause),
+                None => carry.withdraw_by_key(cause),
+            };
+            if let Err(Unavailable::Refused(problem)) = &done
+                && problem.code == Code::AlreadySettled
+            {
+                settled = problem.ask.as_ref().and_then(|ask| ask.outcome.clone());
+            }
+            done
+        });
+        match settled {
+            Some(outcome) => {
+                self.tell(News::Outcome(self.no, Box::new(outcome)));
+                self.after();
+            }
+            None => self.tell(News::Outcome(self.no, Box::new(withdrawn(cause)))),
+        }
+    }
+
+    fn withdraw_by_key(&self, cause: &str) -> Result<(), Unavailable> {
+        let mut connection = match daemon::connect_ask(&self.around.places) {
+            // Nothing is open there that this thread knows of.
+            Err(Unavailable::NotRunning(_)) => return Ok(()),
+            connection => connection?,
+        };
+        connection.set_token(Some(self.around.token.clone()));
+        connection.set_timeout(PATIENCE);
+        let body = WithdrawByKey { key: self.raise.key.clone(), cause: cause.to_owned() };
+        connection.command("POST", "/v1/asks/withdraw", Some(&body)).map_err(Unavailable::from)
+    }
+
+    fn step(&self, what: &str) -> Result<(), Unavailable> {
+        match &self.id {
+            Some(id) => self.asker()?.tell(id, what, None, PATIENCE),
+            None => Ok(()),
+        }
+    }
+
+    fn answered_there(&self, allowed: bool) -> Result<(), Unavailable> {
+        let batch = ObservationBatch {
+            agent: self.raise.agent.clone(),
+            session: self.raise.session.clone(),
+            parent: self.raise.parent.clone(),
+            session_title: None,
+            cwd: None,
+            instance: None,
+            place: None,
+            observations: vec![Observation::OwnPromptAnswered {
+                call: self.raise.tool_call.clone().unwrap_or_default(),
+                allowed,
+            }],
+        };
+        let mut connection = daemon::connect_ask(&self.around.places)?;
+        connection.set_token(Some(self.around.token.clone()));
+        connection.set_timeout(PATIENCE);
+        connection.command("POST", "/v1/observations", Some(&batch)).map_err(Unavailable::from)
+    }
+
+    /// Again and again until the daemon took it or refused it.
+    fn until_told(&mut self, mut step: impl FnMut(&Self) -> Result<(), Unavailable>) {
+        let until = Instant::now() + TELL;
+        let mut pause = PAUSE;
+        loop {
+            match step(self) {
+                Ok(()) => return,
+                Err(Unavailable::Refused(problem)) if problem.code != Code::NotRecorded => return,
+                Err(_) if Instant::now() >= until => return,
+                Err(_) => {
+                    let _ = JustWait.wait(None, Instant::now() + pause);
+                }
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// The outcome of an ask that was withdrawn from here.
+fn withdrawn(cause: &str) -> Outcome {
+    Outcome {
+        outcome: askd_wire::OutcomeKind::Withdrawn,
+        cause: cause.to_owned(),
+        source: None,
+        surface: None,
+        by: None,
+        option: None,
+        message: None,
+        stop: false,
+        settled_at: jiff::Timestamp::now().to_string(),
+        verdict: askd_wire::Verdict::None,
+        reason_for_model: None,
+        text: match cause {
+            "requester_limit" => "nobody answered before the requester's own time limit".to_owned(),
+            _ => "it was withdrawn".to_owned(),
+        },
+        extra: serde_json::Map::new(),
+    }
+}

@@ -1,0 +1,154 @@
+//! Hints of the kernel that something in a tree changed. They only make a look sooner: where the kernel tells nothing,
+//! and for whatever it forgot, there is the look every second.
+
+use std::collections::BTreeSet;
+
+/// What is to be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    pub(super) everything: bool,
+    pub(super) sessions: BTreeSet<String>,
+}
+
+pub(super) use system::Eyes;
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::collections::BTreeMap;
+    use std::mem::MaybeUninit;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::path::Path;
+
+    use askd_client::spool::{REQUESTS, RESPONSES, SENTINEL, SESSIONS};
+    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+
+    use super::Hints;
+
+    /// Which directory a watch is on.
+    #[derive(Debug)]
+    enum Of {
+        /// The root, or the directory of all sessions.
+        Above,
+        Session(String),
+        /// A session's `requests/` or `responses/`.
+        Files(String),
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Eyes {
+        fd: Option<OwnedFd>,
+        watched: BTreeMap<i32, Of>,
+    }
+
+    impl Eyes {
+        /// `on` false: no hints at all.
+        pub(crate) fn open(on: bool) -> Self {
+            let flags = CreateFlags::NONBLOCK | CreateFlags::CLOEXEC;
+            Self { fd: on.then(|| init(flags).ok()).flatten(), watched: BTreeMap::new() }
+        }
+
+        pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+            self.fd.as_ref().map(AsFd::as_fd)
+        }
+
+        /// Sees what happens to the sessions from here on, also in directories that were made again.
+        pub(crate) fn watch_root(&mut self, root: &Path) {
+            self.add(root, Of::Above);
+            self.add(&root.join(SESSIONS), Of::Above);
+        }
+
+        pub(crate) fn watch_session(&mut self, root: &Path, session: &str) {
+            let dir = root.join(SESSIONS).join(session);
+            self.add(&dir, Of::Session(session.to_owned()));
+            for files in [REQUESTS, RESPONSES] {
+                self.add(&dir.join(files), Of::Files(session.to_owned()));
+            }
+        }
+
+        fn add(&mut self, path: &Path, of: Of) {
+            let what = WatchFlags::CREATE
+                | WatchFlags::CLOSE_WRITE
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::MOVED_TO
+                | WatchFlags::DELETE
+                | WatchFlags::ONLYDIR
+                | WatchFlags::DONT_FOLLOW;
+            let Some(fd) = &self.fd else { return };
+            // What cannot be watched is looked at every second all the same.
+            if let Ok(wd) = add_watch(fd, path, what) {
+                self.watched.insert(wd, of);
+            }
+        }
+
+        /// Everything that was told since the last time.
+        pub(crate) fn read(&mut self) -> Hints {
+            let mut hints = Hints::default();
+            let Some(fd) = &self.fd else { return hints };
+            let mut gone = Vec::new();
+            let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+            let mut reader = Reader::new(fd, &mut buffer);
+            while let Ok(event) = reader.next() {
+                let what = event.events();
+                if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+                    hints.everything = true;
+                    continue;
+                }
+                if what.contains(ReadFlags::IGNORED) {
+                    gone.push(event.wd());
+                }
+                let name = event.file_name().map(|name| name.to_bytes());
+                match self.watched.get(&event.wd()) {
+                    Some(Of::Above) => hints.everything = true,
+                    Some(Of::Session(session)) => {
+                        hints.sessions.insert(session.clone());
+                    }
+                    Some(Of::Files(session)) => {
+                        // Half-written files are nothing yet; a new empty one neither.
+                        let hidden = name.is_some_and(|name| {
+                            name.starts_with(b".")
+                                && !(name == SENTINEL.as_bytes() && what.contains(ReadFlags::DELETE))
+                        });
+                        if !hidden && !what.contains(ReadFlags::CREATE) {
+                            hints.sessions.insert(session.clone());
+                        }
+                    }
+                    None => {}
+                }
+            }
+            for wd in gone {
+                self.watched.remove(&wd);
+            }
+            hints
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::os::fd::BorrowedFd;
+    use std::path::Path;
+
+    use super::Hints;
+
+    /// Sees nothing.
+    #[derive(Debug)]
+    pub(crate) struct Eyes;
+
+    impl Eyes {
+        pub(crate) fn open(_on: bool) -> Self {
+            Self
+        }
+
+        pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+
+        pub(crate) fn watch_root(&mut self, _root: &Path) {}
+
+        pub(crate) fn watch_session(&mut self, _root: &Path, _session: &str) {}
+
+        pub(crate) fn read(&mut self) -> Hints {
+            Hints::default()
+        }
+    }
+}

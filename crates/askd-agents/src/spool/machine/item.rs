@@ -1,0 +1,110 @@
+//! One request and where it stands.
+
+use std::time::Duration;
+
+use askd_client::spool::Stamp;
+
+use super::{AFTER, AskNo, MARGIN, Now, SETTLED, TORN};
+use crate::spool::wire::Request;
+
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) stamp: Stamp,
+    /// `None`: it could not be read.
+    pub(super) request: Option<Request>,
+    pub(super) phase: Phase,
+    pub(super) process: Option<(u32, u64)>,
+    /// When its requester stops waiting.
+    pub(super) limit_at: Option<Now>,
+    /// How long before that it is told why.
+    pub(super) margin: Duration,
+    /// Since when a file of it is away although its directory is in place.
+    pub(super) missing_since: Option<Now>,
+    /// When a look at its files is wanted sooner than the usual one.
+    pub(super) look_at: Option<Now>,
+    /// Its request went with the whole directory: its requester may well wait.
+    pub(super) displaced: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Unreadable; `no`: shown at the daemon.
+    Torn { why: String, since: Now, no: Option<AskNo> },
+    /// Asked.
+    Waiting { no: AskNo },
+    /// Its requester's time is nearly over, and the daemon was told.
+    Ending { no: AskNo },
+    /// It has an answer that is not in place. `no`: somebody decided; `again`: it was in place before.
+    Holding { no: Option<AskNo>, bytes: Vec<u8>, tries: u32, next: Option<Now>, again: bool },
+    /// A response is in place.
+    Placed { no: Option<AskNo>, bytes: Vec<u8>, ours: bool },
+}
+
+impl Phase {
+    pub(super) fn placed(no: Option<AskNo>, bytes: Vec<u8>, ours: bool) -> Self {
+        Self::Placed { no, bytes, ours }
+    }
+}
+
+impl Item {
+    pub(super) fn new(
+        stamp: Stamp,
+        process: Option<(u32, u64)>,
+        limit: Option<Duration>,
+        age: Duration,
+        now: Now,
+    ) -> Self {
+        Self {
+            stamp,
+            request: None,
+            phase: Phase::Torn { why: String::new(), since: now, no: None },
+            process,
+            limit_at: limit.map(|limit| (now + limit).saturating_sub(age)),
+            margin: limit.map_or(MARGIN, |limit| (limit / 4).min(MARGIN)),
+            missing_since: None,
+            look_at: None,
+            displaced: false,
+        }
+    }
+
+    pub(super) fn left(&self, now: Now) -> Option<Duration> {
+        self.limit_at.map(|at| at.saturating_sub(now))
+    }
+
+    pub(super) fn number(&self) -> Option<AskNo> {
+        match &self.phase {
+            Phase::Waiting { no } | Phase::Ending { no } => Some(*no),
+            Phase::Torn { no, .. } | Phase::Holding { no, .. } | Phase::Placed { no, .. } => *no,
+        }
+    }
+
+    pub(super) fn is_due(&self, now: Now) -> bool {
+        self.due().is_some_and(|due| now >= due)
+    }
+
+    /// When time alone changes something.
+    pub(super) fn due(&self) -> Option<Now> {
+        let phase = match &self.phase {
+            Phase::Torn { since, .. } => Some(*since + TORN),
+            Phase::Waiting { .. } => self.limit_at.map(|at| at.saturating_sub(self.margin)),
+            Phase::Ending { .. } => self.limit_at.map(|at| at.saturating_sub(self.margin / 3)),
+            Phase::Holding { next, .. } => *next,
+            Phase::Placed { .. } => None,
+        };
+        phase.into_iter().chain(self.limit_at.map(|at| at + AFTER)).min()
+    }
+
+    /// Notes whether a file of it is away. Gives for how long it has been.
+    pub(super) fn missing(&mut self, is: bool, now: Now) -> Option<Duration> {
+        self.look_at = None;
+        if !is {
+            self.missing_since = None;
+            return None;
+        }
+        if self.missing_since.is_none() {
+            self.look_at = Some(now + SETTLED);
+        }
+        let since = *self.missing_since.get_or_insert(now);
+        Some(now.saturating_sub(since))
+    }
+}

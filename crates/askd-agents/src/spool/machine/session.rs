@@ -1,0 +1,255 @@
+//! Sessions: what a look at their directories means, and for how long they are served.
+
+use askd_wire::RaiseAsk;
+
+use super::item::{Item, Phase};
+use super::{AWAY, Action, BEAT, IDLE, Id, LOST_RESPONSE, Machine, Now, SETTLED, Seen, decoded};
+use crate::spool::wire;
+
+#[derive(Debug)]
+pub(super) struct Session {
+    /// When it last had anything to do.
+    last: Now,
+    beat_at: Option<Now>,
+    /// A launcher chose its id: it is kept before anybody asks, and until askd stops.
+    chosen: bool,
+    had_request: bool,
+    other_serves: bool,
+    /// Its sentinels were taken away; the next request brings it back.
+    left: bool,
+    /// Its `requests/` when the sentinels were made.
+    requests_dir: Option<(u64, u64)>,
+}
+
+impl Session {
+    fn new(now: Now) -> Self {
+        Self {
+            last: now,
+            beat_at: None,
+            chosen: false,
+            had_request: false,
+            other_serves: false,
+            left: false,
+            requests_dir: None,
+        }
+    }
+
+    pub(super) fn active(&mut self, now: Now) {
+        self.last = now;
+        self.had_request = true;
+        self.left = false;
+    }
+}
+
+impl Machine {
+    pub(super) fn session(&mut self, name: &str, now: Now) -> &mut Session {
+        self.sessions.entry(name.to_owned()).or_insert_with(|| Session::new(now))
+    }
+
+    /// Serves a session whose id askd or its launcher chose: its directories are there before anybody asks.
+    pub fn choose(&mut self, session: &str, now: Now) {
+        let chosen = self.session(session, now);
+        chosen.chosen = true;
+        chosen.had_request = true;
+        self.actions.push(Action::Keep(session.to_owned()));
+    }
+
+    /// What became of [`Action::Keep`]: which directory `requests/` is now.
+    pub fn kept(&mut self, session: &str, requests_dir: Option<(u64, u64)>) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.requests_dir = requests_dir;
+        }
+    }
+
+    /// A look at one session is complete. `None`: its directory is not there.
+    pub fn scanned(&mut self, name: &str, seen: Option<&Seen>, now: Now) {
+        let nothing = Seen::default();
+        let (is_there, seen) = (seen.is_some(), seen.unwrap_or(&nothing));
+        let ids: Vec<Id> = self.of_session(name).map(|(id, _)| id.clone()).collect();
+        if !is_there && ids.is_empty() && !self.sessions.get(name).is_some_and(|session| session.chosen) {
+            if self.sessions.remove(name).is_some() {
+                self.actions.push(Action::Unbeat(name.to_owned()));
+                self.actions.push(Action::Leave(name.to_owned()));
+            }
+            return;
+        }
+        let session = self.session(name, now);
+        session.other_serves = seen.other_serves;
+        let in_place = seen.kept && seen.requests_dir.is_some() && session.requests_dir == seen.requests_dir;
+        let wants_keeping = (!ids.is_empty() || session.chosen || seen.requests_dir.is_some())
+            && !session.left
+            && !(seen.kept && session.requests_dir == seen.requests_dir);
+        for id in &ids {
+            self.look(id, seen, in_place, now);
+        }
+        if wants_keeping {
+            self.actions.push(Action::Keep(name.to_owned()));
+        }
+        if !ids.is_empty() {
+            self.session(name, now).active(now);
+        }
+    }
+
+    /// When a look is wanted sooner than the usual one, and at which session.
+    pub fn looks(&self) -> impl Iterator<Item = (Now, &str)> {
+        self.items.iter().filter_map(|(id, item)| Some((item.look_at?, id.session.as_str())))
+    }
+
+    fn look(&mut self, id: &Id, seen: &Seen, in_place: bool, now: Now) {
+        let Some(item) = self.items.get_mut(id) else { return };
+        let (request, response) = (seen.requests.contains_key(&id.stem), seen.responses.contains(&id.stem));
+        if request || in_place {
+            // Away with its directories once: that those are there again does not bring it back.
+            item.displaced &= !request;
+        } else {
+            item.displaced = true;
+            item.missing_since = None;
+        }
+        match &item.phase {
+            Phase::Torn { .. } | Phase::Waiting { .. } | Phase::Ending { .. } if response => {
+                self.answered_elsewhere(id);
+            }
+            Phase::Torn { .. } | Phase::Waiting { .. } | Phase::Ending { .. } | Phase::Holding { .. } => {
+                let is_away = !request && !item.displaced;
+                if item.missing(is_away, now).is_some_and(|span| span >= SETTLED) {
+                    self.gone(id, now);
+                }
+            }
+            Phase::Placed { ours: false, .. } => {
+                if item.missing(!request, now).is_some_and(|span| span >= SETTLED) {
+                    self.items.remove(id);
+                }
+            }
+            Phase::Placed { .. } => {
+                let span = item.missing(!response, now);
+                // Both are away from their places: it was fetched. Away beside its request, or with its directories,
+                // it was taken from under its requester.
+                let fetched = !request && in_place;
+                if span.is_some() && !request && !in_place {
+                    self.again(id);
+                } else if fetched && span.is_some_and(|span| span >= SETTLED) {
+                    self.fetched(id);
+                } else if span.is_some_and(|span| span >= LOST_RESPONSE) {
+                    self.again(id);
+                }
+            }
+        }
+    }
+
+    /// Somebody else's response came while the ask was open.
+    fn answered_elsewhere(&mut self, id: &Id) {
+        let Some(item) = self.items.get_mut(id) else { return };
+        let no = item.number();
+        item.missing_since = None;
+        item.phase = Phase::placed(None, Vec::new(), false);
+        self.tell(format!("{id}: answered by somebody else"));
+        self.actions.extend(no.map(|no| Action::AnsweredElsewhere(no, id.clone())));
+    }
+
+    /// The requester took its request away.
+    fn gone(&mut self, id: &Id, now: Now) {
+        let Some(item) = self.items.get(id) else { return };
+        let at_limit = item.limit_at.is_some_and(|limit| now + item.margin >= limit);
+        let cause = if at_limit { "requester_limit" } else { "requester_gone" };
+        match &item.phase {
+            Phase::Torn { no: Some(no), .. } => self.actions.push(Action::Withdraw(*no, "cancelled")),
+            Phase::Holding { no, .. } => {
+                let no = *no;
+                self.tell(format!("{id}: its requester left before its answer could be put in place"));
+                self.actions.extend(no.map(Action::Over));
+            }
+            _ => self.withdraw(id, cause),
+        }
+        self.items.remove(id);
+    }
+
+    fn fetched(&mut self, id: &Id) {
+        if let Some(Phase::Placed { no: Some(no), .. }) = self.items.remove(id).map(|item| item.phase) {
+            self.actions.push(Action::Confirmed(no));
+        }
+    }
+
+    /// The response was removed under its requester.
+    fn again(&mut self, id: &Id) {
+        let Some(item) = self.items.get_mut(id) else { return };
+        let Phase::Placed { no, bytes, .. } = &mut item.phase else { return };
+        if bytes.is_empty() {
+            return;
+        }
+        let (no, bytes) = (*no, std::mem::take(bytes));
+        item.missing_since = None;
+        item.phase = Phase::Holding { no, bytes: bytes.clone(), tries: 0, next: None, again: true };
+        self.actions.push(Action::Keep(id.session.clone()));
+        self.actions.push(Action::Answer(id.clone(), bytes));
+    }
+
+    /// An unreadable request that is unreadable for a while is shown.
+    pub fn show_unreadable(&mut self, now: Now) {
+        let torn: Vec<(Id, String)> = self
+            .items
+            .iter()
+            .filter_map(|(id, item)| match &item.phase {
+                Phase::Torn { why, since, no: None } if now >= *since + SETTLED => {
+                    Some((id.clone(), why.clone()))
+                }
+                _ => None,
+            })
+            .collect();
+        for (id, why) in torn {
+            let Some(target) = decoded(&id.session) else { continue };
+            let raise: RaiseAsk = wire::raise_unreadable(&id.stem, &target, &why);
+            let number = self.number();
+            if let Some(Item { phase: Phase::Torn { no, .. }, .. }) = self.items.get_mut(&id) {
+                *no = Some(number);
+            }
+            self.tell(format!("{id}: {why}; it is kept"));
+            self.actions.push(Action::Raise(number, Box::new(raise)));
+        }
+    }
+
+    /// askd is there for its requesters.
+    fn serves(&self, now: Now) -> bool {
+        self.away.is_none_or(|since| now.saturating_sub(since) < AWAY)
+    }
+
+    pub(super) fn tick_sessions(&mut self, now: Now) {
+        self.show_unreadable(now);
+        let serves = self.serves(now);
+        let names: Vec<String> = self.sessions.keys().cloned().collect();
+        for name in names {
+            let busy = self.is_busy(&name);
+            let Some(session) = self.sessions.get_mut(&name) else { continue };
+            if busy {
+                session.last = now;
+            }
+            let idle = !busy && !session.chosen && now.saturating_sub(session.last) >= IDLE;
+            if idle && !session.other_serves && !session.left {
+                session.left = true;
+                session.beat_at = None;
+                session.requests_dir = None;
+                self.actions.push(Action::Unbeat(name.clone()));
+                self.actions.push(Action::Leave(name));
+                continue;
+            }
+            if !session.had_request || session.left || session.other_serves {
+                continue;
+            }
+            if !serves {
+                if session.beat_at.take().is_some() {
+                    self.actions.push(Action::Unbeat(name));
+                }
+            } else if session.beat_at.is_none_or(|at| now.saturating_sub(at) >= BEAT) {
+                session.beat_at = Some(now);
+                self.actions.push(Action::Beat(name));
+            }
+        }
+    }
+
+    /// askd stops: nothing of it stays that would keep others waiting.
+    pub fn stop(&mut self) {
+        for name in std::mem::take(&mut self.sessions).into_keys() {
+            self.actions.push(Action::Unbeat(name.clone()));
+            self.actions.push(Action::Leave(name));
+        }
+    }
+}

@@ -1,0 +1,461 @@
+use askd_wire::{OutcomeKind, Verdict};
+use serde_json::Map;
+
+use super::super::wire;
+use super::*;
+
+const DIR: (u64, u64) = (1, 2);
+const WALL: i64 = 1_796_026_230_778;
+
+fn at(ms: u64) -> Now {
+    Duration::from_secs(1000) + Duration::from_millis(ms)
+}
+
+fn id(stem: &str) -> Id {
+    Id { session: "s".to_owned(), stem: stem.to_owned() }
+}
+
+fn stamp(n: u64) -> Stamp {
+    Stamp { inode: n, size: 10, modified_ns: 1 }
+}
+
+fn found(stem: &str, tool: &str, limit: Option<u64>) -> Found {
+    let mut text = format!(r#"{{"askd":1,"id":"{stem}","tool":"{tool}""#);
+    if let Some(secs) = limit {
+        text.push_str(&format!(r#","gives_up_secs":{secs}"#));
+    }
+    text.push('}');
+    Found {
+        stamp: stamp(1),
+        request: wire::read(text.as_bytes(), stem, "s", Duration::from_secs(600)),
+        evidence: Evidence::Unknown,
+        age: Duration::ZERO,
+        answered: false,
+    }
+}
+
+fn outcome(verdict: Verdict, cause: &str) -> Outcome {
+    Outcome {
+        outcome: match verdict {
+            Verdict::Allow => OutcomeKind::Allowed,
+            Verdict::Deny => OutcomeKind::Denied,
+            Verdict::None => OutcomeKind::Withdrawn,
+        },
+        cause: cause.to_owned(),
+        source: None,
+        surface: None,
+        by: None,
+        option: None,
+        message: None,
+        stop: false,
+        settled_at: String::new(),
+        verdict,
+        reason_for_model: None,
+        text: "text".to_owned(),
+        extra: Map::new(),
+    }
+}
+
+/// A machine, and directories that are as the test says.
+struct World {
+    machine: Machine,
+    seen: Seen,
+}
+
+impl World {
+    fn new() -> Self {
+        let seen = Seen { requests_dir: Some(DIR), kept: true, ..Seen::default() };
+        Self { machine: Machine::new(), seen }
+    }
+
+    /// Everything that is to be done but what is only told.
+    fn take(&mut self) -> Vec<String> {
+        let mut done = Vec::new();
+        for action in self.machine.take() {
+            done.push(match action {
+                Action::Keep(name) => {
+                    self.machine.kept(&name, self.seen.requests_dir);
+                    continue;
+                }
+                Action::Tell(_) | Action::Beat(_) => continue,
+                Action::Raise(no, _) => format!("raise {no}"),
+                Action::Withdraw(no, cause) => format!("withdraw {no} {cause}"),
+                Action::Handed(no) => format!("handed {no}"),
+                Action::Confirmed(no) => format!("confirmed {no}"),
+                Action::AnsweredElsewhere(no, _) => format!("elsewhere {no}"),
+                Action::Over(no) => format!("over {no}"),
+                Action::Answer(id, bytes) => {
+                    let text = String::from_utf8(bytes).unwrap();
+                    let outcome = text.split(r#""outcome":""#).nth(1).unwrap().split('"').next().unwrap();
+                    format!("answer {} {outcome}", id.stem)
+                }
+                Action::RemoveRequest(id) => format!("remove request {}", id.stem),
+                Action::RemoveResponse(id) => format!("remove response {}", id.stem),
+                Action::Unbeat(_) => "unbeat".to_owned(),
+                Action::Leave(_) => "leave".to_owned(),
+            });
+        }
+        done
+    }
+
+    fn ask(&mut self, stem: &str, limit: Option<u64>) {
+        self.seen.requests.insert(stem.to_owned(), stamp(1));
+        assert!(self.machine.wants(&id(stem), stamp(1)));
+        self.machine.found(id(stem), found(stem, "T", limit), at(0));
+        self.look(0);
+    }
+
+    fn look(&mut self, ms: u64) {
+        let seen = self.seen.clone();
+        self.machine.scanned("s", Some(&seen), at(ms));
+        self.machine.tick(at(ms), WALL);
+    }
+
+    fn nothing_there(&mut self, ms: u64) {
+        self.machine.scanned("s", None, at(ms));
+        self.machine.tick(at(ms), WALL);
+    }
+
+    fn place(&mut self, stem: &str, ms: u64) {
+        self.seen.responses.insert(stem.to_owned());
+        self.machine.placed(&id(stem), Ok(Put::Placed), at(ms));
+    }
+}
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn f1_one_request_is_raised_once_answered_once_and_confirmed_when_it_was_fetched() {
+    let mut w = World::new();
+    w.ask("a", None);
+    assert_eq!(w.take(), ["raise 1"]);
+    for ms in [10, 1000, 2000, 60_000] {
+        w.look(ms);
+        assert_eq!(w.take(), NONE);
+        assert!(!w.machine.wants(&id("a"), stamp(1)));
+    }
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(60_000), WALL);
+    assert_eq!(w.take(), ["answer a allowed"]);
+    w.place("a", 60_001);
+    assert_eq!(w.take(), ["handed 1"]);
+    // An outcome that is told twice changes nothing.
+    w.machine.outcome(1, &outcome(Verdict::Deny, "person"), at(60_001), WALL);
+    w.look(60_500);
+    assert_eq!(w.take(), NONE);
+    w.seen.requests.clear();
+    w.seen.responses.clear();
+    w.look(61_000);
+    assert_eq!(w.take(), NONE, "it may be somebody who takes everything away");
+    w.look(61_500);
+    assert_eq!(w.take(), ["confirmed 1"]);
+    assert!(w.machine.is_idle());
+}
+
+#[test]
+fn f2_every_request_gets_its_own_answer_in_whatever_order() {
+    let mut w = World::new();
+    for stem in ["a", "b", "c"] {
+        w.ask(stem, None);
+    }
+    assert_eq!(w.take(), ["raise 1", "raise 2", "raise 3"]);
+    w.machine.outcome(3, &outcome(Verdict::Deny, "person"), at(10), WALL);
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    assert_eq!(w.take(), ["answer c denied", "answer a allowed"]);
+    w.place("c", 11);
+    w.place("a", 11);
+    assert_eq!(w.take(), ["handed 3", "handed 1"]);
+    w.look(700_000);
+    assert_eq!(w.take(), NONE, "b waits as long as its requester does");
+}
+
+#[test]
+fn f6_an_answer_that_cannot_be_placed_is_held_and_tried_again_and_nothing_is_asked_again() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    assert_eq!(w.take(), ["raise 1", "answer a allowed"]);
+    let mut now = 10;
+    for _ in 0..20 {
+        w.machine.placed(&id("a"), Err("no space".to_owned()), at(now));
+        assert_eq!(w.take(), NONE);
+        let due = w.machine.due().unwrap();
+        assert!(due > at(now) && due <= at(now + 2000), "{due:?}");
+        now = u64::try_from((due - at(0)).as_millis()).unwrap();
+        w.machine.tick(due, WALL);
+        assert_eq!(w.take(), ["answer a allowed"]);
+    }
+    w.place("a", now);
+    assert_eq!(w.take(), ["handed 1"]);
+}
+
+#[test]
+fn f6_what_takes_the_whole_session_away_takes_no_ask_and_no_answer() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    w.nothing_there(1000);
+    w.take();
+    // It was made again, and is another directory now.
+    w.seen = Seen { requests_dir: Some((1, 3)), kept: true, ..Seen::default() };
+    for ms in [2000, 3000, 60_000] {
+        w.look(ms);
+        assert_eq!(w.take(), NONE, "the requester may well wait");
+    }
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(60_000), WALL);
+    assert_eq!(w.take(), ["answer a allowed"]);
+    w.place("a", 60_000);
+    assert_eq!(w.take(), ["handed 1"]);
+    // Taken away again before it was fetched.
+    w.nothing_there(61_000);
+    assert_eq!(w.take(), ["answer a allowed"]);
+    w.place("a", 61_000);
+    w.seen.requests_dir = Some((1, 4));
+    w.look(61_001);
+    w.take();
+    w.look(61_002);
+    assert_eq!(w.take(), NONE, "it is there");
+    w.seen.responses.clear();
+    w.look(62_000);
+    w.look(62_500);
+    assert_eq!(w.take(), ["confirmed 1"], "and was told as handed once");
+}
+
+#[test]
+fn f6_a_response_that_vanishes_beside_its_request_is_put_there_again() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.machine.outcome(1, &outcome(Verdict::Deny, "person"), at(10), WALL);
+    w.take();
+    w.place("a", 10);
+    w.take();
+    w.seen.responses.clear();
+    w.look(1000);
+    w.look(2000);
+    assert_eq!(w.take(), NONE, "it is being fetched");
+    w.look(3100);
+    assert_eq!(w.take(), ["answer a denied"]);
+    w.place("a", 3100);
+    assert_eq!(w.take(), NONE, "handed once");
+}
+
+#[test]
+fn f14_the_first_response_stands() {
+    // While the ask is open: what the other one said is what became of it.
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    w.seen.responses.insert("a".to_owned());
+    w.look(1000);
+    assert_eq!(w.take(), ["elsewhere 1"]);
+    w.machine.outcome(1, &outcome(Verdict::Allow, "agent"), at(1001), WALL);
+    assert_eq!(w.take(), ["over 1"]);
+    w.seen.requests.clear();
+    w.look(2000);
+    w.look(3000);
+    assert!(w.machine.is_idle());
+    assert_eq!(w.take(), NONE, "not ours to remove");
+
+    // At the moment of writing: ours is late.
+    let mut w = World::new();
+    w.ask("a", None);
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    w.take();
+    w.machine.placed(&id("a"), Ok(Put::Taken), at(10));
+    assert_eq!(w.take(), ["elsewhere 1"]);
+
+    // Before askd came: it is not asked at all.
+    let mut w = World::new();
+    w.seen.requests.insert("a".to_owned(), stamp(1));
+    w.seen.responses.insert("a".to_owned());
+    w.machine.found(id("a"), Found { answered: true, ..found("a", "T", None) }, at(0));
+    w.look(0);
+    assert_eq!(w.take(), NONE);
+}
+
+#[test]
+fn f10_a_requester_that_takes_its_request_away_or_dies_is_withdrawn() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    w.seen.requests.clear();
+    w.look(1000);
+    assert_eq!(w.take(), NONE);
+    w.look(1500);
+    assert_eq!(w.take(), ["withdraw 1 requester_gone"]);
+    assert!(w.machine.is_idle());
+
+    let mut w = World::new();
+    w.seen.requests.insert("a".to_owned(), stamp(1));
+    let evidence = Evidence::Process { pid: 7, start: 3 };
+    w.machine.found(id("a"), Found { evidence, ..found("a", "T", None) }, at(0));
+    assert_eq!(w.machine.processes(), [(id("a"), 7, 3)]);
+    w.take();
+    w.machine.died(&id("a"));
+    assert_eq!(w.take(), ["withdraw 1 requester_gone", "remove request a"]);
+
+    // With an answer in place that nobody will fetch.
+    w.machine.found(id("a"), Found { evidence, ..found("a", "T", None) }, at(0));
+    w.machine.outcome(2, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    w.place("a", 10);
+    w.take();
+    w.machine.died(&id("a"));
+    assert_eq!(w.take(), ["over 2", "remove response a", "remove request a"]);
+
+    // A ghost is not shown.
+    w.machine.found(id("g"), Found { evidence: Evidence::Gone, ..found("g", "T", None) }, at(0));
+    assert_eq!(w.take(), ["remove request g"]);
+    let age = Duration::from_secs(700);
+    w.machine.found(id("h"), Found { age, ..found("h", "T", Some(600)) }, at(0));
+    assert_eq!(w.take(), ["remove request h"]);
+}
+
+#[test]
+fn f10_shortly_before_its_own_limit_it_gets_the_true_reason_or_the_answer_that_was_faster() {
+    for (verdict, cause, told) in [
+        (Verdict::None, "requester_limit", vec!["answer a withdrawn", "over 1"]),
+        (Verdict::Allow, "person", vec!["answer a allowed"]),
+    ] {
+        let mut w = World::new();
+        w.ask("a", Some(600));
+        w.take();
+        w.look(596_900);
+        assert_eq!(w.take(), NONE);
+        assert_eq!(w.machine.due(), Some(at(597_000)));
+        w.look(597_000);
+        assert_eq!(w.take(), ["withdraw 1 requester_limit"]);
+        w.machine.outcome(1, &outcome(verdict, cause), at(597_001), WALL);
+        assert_eq!(w.take(), told);
+        w.place("a", 597_002);
+        w.take();
+        // It left without fetching it.
+        w.look(604_999);
+        assert_eq!(w.take(), NONE);
+        w.look(605_000);
+        let done = w.take();
+        assert!(done.ends_with(&["remove response a".to_owned(), "remove request a".to_owned()]), "{done:?}");
+    }
+    // No daemon says anything: still in time.
+    let mut w = World::new();
+    w.ask("a", Some(600));
+    w.look(597_000);
+    w.take();
+    w.look(599_000);
+    assert_eq!(w.take(), ["answer a unavailable", "over 1"]);
+}
+
+#[test]
+fn f11_an_unreadable_request_is_kept_shown_and_answered_only_after_it_stayed_as_it_was() {
+    let torn = |n| Found {
+        stamp: stamp(n),
+        request: Err(Unreadable::Field("tool")),
+        evidence: Evidence::Unknown,
+        age: Duration::ZERO,
+        answered: false,
+    };
+    let mut w = World::new();
+    w.seen.requests.insert("a".to_owned(), stamp(1));
+    w.machine.found(id("a"), torn(1), at(0));
+    w.look(100);
+    assert_eq!(w.take(), NONE);
+    // It is still being written.
+    assert!(w.machine.wants(&id("a"), stamp(2)));
+    w.machine.found(id("a"), torn(2), at(4000));
+    w.look(5100);
+    assert_eq!(w.take(), ["raise 1"], "shown");
+    w.look(8900);
+    assert_eq!(w.take(), NONE);
+    w.look(9000);
+    assert_eq!(w.take(), ["answer a unavailable", "withdraw 1 cancelled"]);
+    w.place("a", 9000);
+    w.look(9_000_000);
+    assert_eq!(w.take(), NONE, "never deleted");
+
+    // One that becomes whole is asked.
+    let mut w = World::new();
+    w.seen.requests.insert("a".to_owned(), stamp(2));
+    w.machine.found(id("a"), torn(1), at(0));
+    w.machine.found(id("a"), Found { stamp: stamp(2), ..found("a", "T", None) }, at(100));
+    assert_eq!(w.take(), ["raise 1"]);
+}
+
+#[test]
+fn a_request_that_is_written_anew_under_its_name_is_another_ask() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    w.machine.found(id("a"), Found { stamp: stamp(2), ..found("a", "T", None) }, at(10));
+    assert_eq!(w.take(), NONE, "the same content");
+    w.machine.found(id("a"), Found { stamp: stamp(3), ..found("a", "Other", None) }, at(20));
+    assert_eq!(w.take(), ["withdraw 1 superseded", "raise 2"]);
+}
+
+#[test]
+fn f9_an_idle_session_is_left_after_ten_minutes_and_comes_back_with_its_next_request() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    w.place("a", 10);
+    w.seen.requests.clear();
+    w.seen.responses.clear();
+    w.look(20);
+    w.look(500);
+    w.take();
+    w.look(590_000);
+    assert_eq!(w.take(), NONE);
+    // A parent that lives keeps it.
+    w.seen.other_serves = true;
+    w.look(700_000);
+    assert_eq!(w.take(), NONE);
+    w.seen.other_serves = false;
+    w.look(700_100);
+    assert_eq!(w.take(), ["unbeat", "leave"]);
+    w.seen.kept = false;
+    w.look(701_000);
+    assert_eq!(w.take(), NONE, "what could not be removed is not kept again");
+    w.ask("b", None);
+    assert_eq!(w.take(), ["raise 2"]);
+    w.machine.stop();
+    assert_eq!(w.take(), ["unbeat", "leave"]);
+}
+
+#[test]
+fn f11_a_session_is_announced_while_it_is_served_and_the_daemon_is_there() {
+    let beats =
+        |w: &mut World| w.machine.take().iter().filter(|action| matches!(action, Action::Beat(_))).count();
+    let mut w = World::new();
+    w.look(0);
+    assert_eq!(beats(&mut w), 0, "an inbox without a request has no parent that waits");
+    w.ask("a", None);
+    assert_eq!(beats(&mut w), 1, "at once");
+    w.look(500);
+    assert_eq!(beats(&mut w), 0);
+    w.look(1000);
+    assert_eq!(beats(&mut w), 1);
+    w.machine.lost(at(1000));
+    w.look(15_000);
+    assert_eq!(beats(&mut w), 1);
+    w.look(16_000);
+    assert_eq!(w.take(), ["unbeat"]);
+    w.look(17_000);
+    assert_eq!(beats(&mut w), 0);
+    w.machine.raised();
+    w.look(18_000);
+    assert_eq!(beats(&mut w), 1);
+    w.seen.other_serves = true;
+    w.look(19_000);
+    assert_eq!(beats(&mut w), 0, "another's record is not written over");
+}
+
+#[test]
+fn s6_one_session_cannot_take_all_the_room_and_what_waits_is_taken_later() {
+    let mut w = World::new();
+    for n in 0..MOST_OF_SESSION {
+        w.machine.found(id(&n.to_string()), found(&n.to_string(), "T", None), at(0));
+    }
+    w.take();
+    assert!(!w.machine.wants(&id("more"), stamp(1)));
+    assert!(w.machine.wants(&Id { session: "t".to_owned(), stem: "more".to_owned() }, stamp(1)));
+    w.machine.refused(1, "malformed", at(1), WALL);
+    assert_eq!(w.take(), ["over 1", "answer 0 unavailable"]);
+}

@@ -1,0 +1,15 @@
+//! The serving side of forwarding directories, for requesters that have only a file system. It decides nothing: each
+//! request is raised at the daemon, and its outcome is written as the response.
+//!
+//! Read [`machine`] (what is done when, pure) and [`wire`] (the files of all versions) first; [`run`] is the thread and
+//! the file system around them, one [`run::Server`] for each tree.
+
+mod carry;
+mod eyes;
+mod lock;
+pub mod machine;
+mod process;
+pub mod run;
+mod serving;
+mod tree;
+pub mod wire;

@@ -1,0 +1,170 @@
+//! The file system's side of one tree: looks, directories, answers. Each step starts from the root again, as everything
+//! below it may be another one by then.
+
+use std::path::{Path, PathBuf};
+
+use askd_client::spool::{
+    Dir, MOST_BYTES, PlaceError, Put, REQUESTS, RESPONSES, SENTINEL, SESSIONS, Stamp, clean, is_safe_stem,
+    stem_of,
+};
+
+use super::machine::{Id, Seen};
+use super::serving;
+
+/// Names that are read of one directory.
+const MOST_NAMES: usize = 4096;
+/// How often what others remove is made again before one write counts as failed.
+const TRIES: u32 = 100;
+
+/// One tree by its real path.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) root: PathBuf,
+}
+
+/// What a look saw besides what counts.
+#[derive(Debug, Default)]
+pub(super) struct Odd {
+    /// Files in `requests/` whose names are not safe.
+    pub(super) names: Vec<String>,
+    pub(super) left_out: bool,
+}
+
+impl Tree {
+    /// `dir` may lead through links; what is below it may not.
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { root: dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()) }
+    }
+
+    /// Names of all sessions that are there.
+    pub(super) fn sessions(&self) -> Result<Vec<String>, PlaceError> {
+        let Some(root) = Dir::root(&self.root)? else { return Ok(Vec::new()) };
+        let Some(sessions) = root.open(SESSIONS)? else { return Ok(Vec::new()) };
+        sessions.list(MOST_NAMES).map(|listing| listing.names)
+    }
+
+    /// `None`: the session's directory is not there.
+    pub(super) fn look(&self, session: &str, now_ms: i64) -> Result<(Option<Seen>, Odd), PlaceError> {
+        let mut odd = Odd::default();
+        let Some(root) = Dir::root(&self.root)? else { return Ok((None, odd)) };
+        let Some(sessions) = root.open(SESSIONS)? else { return Ok((None, odd)) };
+        let Some(dir) = sessions.open(session)? else { return Ok((None, odd)) };
+        let mut seen =
+            Seen { other_serves: serving::other_serves(&root, session, now_ms), ..Seen::default() };
+        let mut kept = 0;
+        // Responses first: a requester that fetches takes its response away before its request.
+        if let Some(responses) = dir.open(RESPONSES)? {
+            kept += u32::from(responses.has(SENTINEL)?);
+            let names = responses.list(2 * MOST_NAMES)?.names;
+            seen.responses = names.iter().filter_map(|name| stem_of(name).map(str::to_owned)).collect();
+        }
+        if let Some(requests) = dir.open(REQUESTS)? {
+            seen.requests_dir = Some(requests.identity()?);
+            kept += u32::from(requests.has(SENTINEL)?);
+            let listing = requests.list(MOST_NAMES)?;
+            odd.left_out = listing.left_out;
+            for name in listing.names {
+                let Some(stem) = stem_of(&name) else { continue };
+                if !is_safe_stem(stem) {
+                    odd.names.push(name);
+                } else if let Some(stamp) = stamp_of(&requests, &name)? {
+                    seen.requests.insert(stem.to_owned(), stamp);
+                }
+            }
+        }
+        seen.kept = kept == 2;
+        Ok((Some(seen), odd))
+    }
+
+    /// The content of a request; `None`: it is gone by now.
+    pub(super) fn read(&self, id: &Id) -> Result<Option<(Stamp, Vec<u8>)>, PlaceError> {
+        self.in_session(id, REQUESTS)?.map_or(Ok(None), |dir| dir.read(&file(id), MOST_BYTES))
+    }
+
+    pub(super) fn read_response(&self, id: &Id) -> Option<Vec<u8>> {
+        let dir = self.in_session(id, RESPONSES).ok()??;
+        dir.read(&file(id), MOST_BYTES).ok()?.map(|(_, bytes)| bytes)
+    }
+
+    /// Makes both directories and their sentinels, whoever takes them away meanwhile. Gives which one `requests/` is.
+    pub(super) fn keep(&self, session: &str) -> Result<(u64, u64), PlaceError> {
+        self.retried(|| {
+            let dir = Dir::make_root(&self.root)?.make(SESSIONS)?.make(session)?;
+            let (requests, responses) = (dir.make(REQUESTS)?, dir.make(RESPONSES)?);
+            requests.touch(SENTINEL)?;
+            responses.touch(SENTINEL)?;
+            requests.identity()
+        })
+    }
+
+    /// Takes away what an askd that died left half-written.
+    pub(super) fn tidy(&self, session: &str) {
+        let dirs = || -> Result<(), PlaceError> {
+            let Some(root) = Dir::root(&self.root)? else { return Ok(()) };
+            let Some(dir) = root.open(SESSIONS)?.map_or(Ok(None), |sessions| sessions.open(session))? else {
+                return Ok(());
+            };
+            dir.open(RESPONSES)?.map_or(Ok(()), |dir| dir.remove_unfinished())
+        };
+        let _ = dirs();
+    }
+
+    /// Puts a response in place, whole and once.
+    pub(super) fn answer(&self, id: &Id, bytes: &[u8]) -> Result<Put, PlaceError> {
+        self.retried(|| {
+            let dir = Dir::make_root(&self.root)?.make(SESSIONS)?.make(&id.session)?;
+            dir.make(RESPONSES)?.put_new(&file(id), bytes)
+        })
+    }
+
+    pub(super) fn remove(&self, id: &Id, of: &str) -> Result<(), PlaceError> {
+        self.in_session(id, of)?.map_or(Ok(()), |dir| dir.remove_file(&file(id)).map(drop))
+    }
+
+    pub(super) fn beat(&self, session: &str, id: &str, now_ms: i64) -> Result<(), PlaceError> {
+        // Of a tree that was taken away nothing but a record would be there again.
+        Dir::root(&self.root)?.map_or(Ok(()), |root| serving::beat(&root, session, id, now_ms))
+    }
+
+    pub(super) fn unbeat(&self, session: &str) -> Result<(), PlaceError> {
+        Dir::root(&self.root)?.map_or(Ok(()), |root| serving::withdraw(&root, session))
+    }
+
+    /// Takes the sentinels and what is empty away.
+    pub(super) fn leave(&self, session: &str, tell: &mut dyn FnMut(&str)) {
+        let Ok(Some(root)) = Dir::root(&self.root) else { return };
+        if let Ok(Some(sessions)) = root.open(SESSIONS) {
+            clean::leave_session(&sessions, session, tell);
+        }
+        serving::remove_if_empty(&root);
+    }
+
+    fn in_session(&self, id: &Id, of: &str) -> Result<Option<Dir>, PlaceError> {
+        let Some(root) = Dir::root(&self.root)? else { return Ok(None) };
+        let Some(sessions) = root.open(SESSIONS)? else { return Ok(None) };
+        sessions.open(&id.session)?.map_or(Ok(None), |session| session.open(of))
+    }
+
+    fn retried<T>(&self, step: impl Fn() -> Result<T, PlaceError>) -> Result<T, PlaceError> {
+        let mut left = TRIES;
+        loop {
+            match step() {
+                Err(error) if error.is_gone() && left > 0 => left -= 1,
+                done => return done,
+            }
+        }
+    }
+}
+
+/// Another user's file, or no file at all, has a stamp too: it is read once, and that says what is wrong with it.
+fn stamp_of(requests: &Dir, name: &str) -> Result<Option<Stamp>, PlaceError> {
+    match requests.stamp(name)? {
+        Some(stamp) => Ok(Some(stamp)),
+        None if requests.has(name)? => Ok(Some(Stamp { inode: 0, size: 0, modified_ns: 0 })),
+        None => Ok(None),
+    }
+}
+
+fn file(id: &Id) -> String {
+    format!("{}.json", id.stem)
+}
