@@ -119,6 +119,9 @@ pub enum Unavailable {
     /// A fault that does not pass by itself.
     #[error("{0}")]
     Fault(String),
+    /// Nobody answers requests in this forwarding directory, or nobody did for too long.
+    #[error("nobody serves {} (run `askd spool` for it, or add it to [spool] dirs)", .0.display())]
+    Unserved(PathBuf),
     /// The asker's own limit passed. The ask, when it was raised, is still open.
     #[error("the asker's own time limit passed")]
     GaveUp(Option<Box<Ask>>),

@@ -7,12 +7,16 @@
 //! <root>/serving/<session>.json                     who serves a session, rewritten every second
 //! ```
 //!
-//! Everybody may remove any of these directories at any moment. Read [`Dir`] first, then [`clean`].
+//! Everybody may remove any of these directories at any moment. Read [`SpoolAsker`] to ask, else [`Dir`] first, then
+//! [`clean`].
 
+mod asker;
 pub mod clean;
+mod hints;
 mod names;
 mod place;
 
+pub use asker::SpoolAsker;
 pub use names::{decode_session, encode_session, is_safe_stem, stem_of};
 pub use place::{Dir, Listing, PlaceError, Put, Stamp};
 

@@ -5,6 +5,8 @@ mod asker;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod spool;
+#[cfg(test)]
 mod start;
 #[cfg(test)]
 mod support;
