@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::Receiver;
 
-use askd_wire::Class;
+use askd_wire::{Choice, ChoiceKind, Class};
 use serde_json::Value;
 
 /// One ask as the agent's own server tells it.
@@ -36,6 +36,23 @@ pub struct HiddenAsk {
 }
 
 impl HiddenAsk {
+    /// What may be answered, in the agent's words; an answer for always says what it would grant.
+    pub(crate) fn choices(&self, options: &[HiddenOption]) -> Vec<Choice> {
+        let choice = |option: &HiddenOption| {
+            let kind = match option.reply {
+                HiddenReply::Once => ChoiceKind::AllowOnce,
+                HiddenReply::Always => ChoiceKind::AllowAlways,
+                HiddenReply::Reject => ChoiceKind::RejectOnce,
+            };
+            let mut choice = Choice::plain(option.id, option.name, kind);
+            if option.reply == HiddenReply::Always && !self.always.is_empty() {
+                choice.grants = Some(format!("{} {}", self.tool, self.always.join(", ")));
+            }
+            choice
+        };
+        options.iter().map(choice).collect()
+    }
+
     /// The agent's own question whether a loop may go on, which no rule and no skipping answers.
     pub(crate) fn class_of(tool: &str) -> Class {
         if tool == "doom_loop" { Class::Safety } else { Class::Tool }

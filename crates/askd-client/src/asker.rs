@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use askd_wire::{Ask, AskState, Code, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey};
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::daemon::{self, Door, START_PATIENCE};
 use crate::error::{CallError, HttpError, Unavailable};
-use crate::http::{Connection, poll_one};
+use crate::http::{Connection, poll_one, span};
 use crate::places::Places;
 
 /// Longest single wait that is asked of the daemon; a longer one is made of several.
@@ -59,6 +59,26 @@ impl Watch for JustWait {
             None => {
                 std::thread::sleep(until.saturating_duration_since(Instant::now()));
                 Ok(Wake::TimedOut)
+            }
+        }
+    }
+}
+
+/// Waits for the daemon, until something comes in here or the other end of it is closed; that comes first.
+#[derive(Debug, Clone, Copy)]
+pub struct OrStop<'a>(pub BorrowedFd<'a>);
+
+impl Watch for OrStop<'_> {
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
+        let mut fds = vec![PollFd::from_borrowed_fd(self.0, PollFlags::IN)];
+        fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        loop {
+            match poll(&mut fds, Some(&span(until.saturating_duration_since(Instant::now())))) {
+                Ok(0) => return Ok(Wake::TimedOut),
+                Ok(_) if fds[0].revents().is_empty() => return Ok(Wake::Readable),
+                Ok(_) => return Ok(Wake::Stop),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -222,13 +242,18 @@ impl Asker {
     }
 
     /// Withdraws the ask of this requester that has this key, for a requester that was never told its id. An ask that
-    /// the daemon does not know is withdrawn already.
-    pub fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable> {
+    /// the daemon does not know is withdrawn already; where no daemon runs, none is started.
+    pub fn withdraw_key(&self, key: &str, cause: &str) -> Result<(), Unavailable> {
+        let mut connection = match daemon::connect(&self.places, Door::Ask, Some(Instant::now() + TELL)) {
+            Err(Unavailable::NotRunning(_)) => return Ok(()),
+            connection => connection?,
+        };
+        connection.set_token(Some(self.token.clone()));
+        connection.set_timeout(TELL);
         let body = WithdrawByKey { key: key.to_owned(), cause: cause.to_owned() };
-        let body = serde_json::to_vec(&body).map_err(CallError::Encode)?;
-        match self.post("/v1/asks/withdraw", Some(&body), TELL) {
-            Err(Unavailable::Refused(problem)) if problem.code == Code::UnknownAsk => Ok(()),
-            other => other,
+        match connection.command("POST", "/v1/asks/withdraw", Some(&body)) {
+            Err(CallError::Refused(problem)) if problem.code == Code::UnknownAsk => Ok(()),
+            other => Ok(other?),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use askd_wire::{API_VERSION, Ask, Problem};
+use askd_wire::{API_VERSION, Ask, Code, Problem};
 
 /// A reply could not be had or understood.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +128,14 @@ pub enum Unavailable {
     /// The asker's [`Watch`](crate::Watch) said that nobody wants the outcome any more.
     #[error("nobody waits for the outcome any more")]
     Abandoned,
+}
+
+impl Unavailable {
+    /// The daemon refused, and would refuse the same again: it is neither full nor in trouble with its disk.
+    pub fn is_final_refusal(&self) -> bool {
+        matches!(self, Self::Refused(problem)
+            if !matches!(problem.code, Code::NotRecorded | Code::CapReached))
+    }
 }
 
 impl From<CallError> for Unavailable {

@@ -19,7 +19,7 @@ pub mod spool;
 mod stop;
 
 pub use answers::Answers;
-pub use asker::{Asker, JustWait, Wake, Watch, random_hex};
+pub use asker::{Asker, JustWait, OrStop, Wake, Watch, random_hex};
 pub use doom_loop::{Call, DoomLoop, LoopResult, Repetition};
 pub use error::{CallError, HttpError, Unavailable, UnsafePlace};
 pub use events::{Event, Events};

@@ -208,7 +208,7 @@ impl Call {
     fn withdraw(&mut self, cause: &str) {
         let mut pause = FIRST_PAUSE;
         for _ in 0..TELL_ATTEMPTS {
-            let told = self.take_asker().and_then(|mut asker| {
+            let told = self.take_asker().and_then(|asker| {
                 let told = asker.withdraw_key(&self.raise.key, cause);
                 self.asker = Some(asker);
                 told

@@ -21,16 +21,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use askd_client::{Asker, CallError, JustWait, Places, Unavailable, Wake, Watch, daemon};
+use askd_client::{Asker, JustWait, OrStop, Places, Unavailable, Wake, Watch, daemon};
 use askd_wire::{
-    Action, Ask, Choice, ChoiceKind, Code, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk,
-    RequesterKind, Subagent, Verdict, WithdrawByKey,
+    Action, Ask, ChoiceKind, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk, RequesterKind,
+    Subagent, Verdict,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde::Serialize;
 use serde_json::value::to_raw_value;
 
 use crate::hidden::{Hidden, HiddenAsk, HiddenEnd, HiddenError, HiddenEvent, HiddenReply, HiddenSource};
+use crate::proxy::lock;
 
 /// How askd names this agent.
 pub const AGENT: &str = "opencode";
@@ -119,21 +118,21 @@ struct ItemState {
     id: Option<String>,
     /// What is being told to the agent, or was.
     told: Option<HiddenReply>,
-    /// It is over in the agent.
-    gone: Option<(HiddenEnd, Instant)>,
+    /// Since when it is over in the agent.
+    gone: Option<Instant>,
     /// Kept until it is over.
     kept: Option<PipeWriter>,
 }
 
 impl Item {
     fn state(&self) -> MutexGuard<'_, ItemState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// It is over in the agent. Gives askd's id and what the agent was told.
-    fn end(&self, how: HiddenEnd) -> (Option<String>, Option<HiddenReply>) {
+    fn end(&self) -> (Option<String>, Option<HiddenReply>) {
         let mut state = self.state();
-        state.gone = Some((how, Instant::now()));
+        state.gone = Some(Instant::now());
         state.kept = None;
         self.changed.notify_all();
         (state.id.clone(), state.told)
@@ -172,14 +171,14 @@ impl Desk {
     }
 
     fn items(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Item>>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.items)
     }
 
     fn asked(self: &Arc<Self>, ask: HiddenAsk) {
         let Ok(token) = askd_client::random_hex() else { return };
         // Without a pipe or a thread this one stays the agent's own affair, as if askd were not there.
         let Ok((over, kept)) = io::pipe() else { return };
-        self.roots.lock().unwrap_or_else(PoisonError::into_inner).insert(ask.root.clone());
+        lock(&self.roots).insert(ask.root.clone());
         let item = Arc::new(Item {
             key: format!("{AGENT}:{}", ask.id),
             token,
@@ -210,17 +209,8 @@ impl Desk {
                 }
                 Err(Unavailable::Abandoned) => {
                     // The daemon was told and did not say so; or it was told before it knew this ask.
-                    let cause = WithdrawByKey { key: item.key.clone(), cause: "cancelled".to_owned() };
-                    let _ = self.tell(item, "/v1/asks/withdraw", &cause);
+                    self.withdraw(item, "cancelled");
                     return;
-                }
-                // The daemon may take it later.
-                Err(Unavailable::Refused(problem))
-                    if matches!(problem.code, Code::CapReached | Code::NotRecorded) =>
-                {
-                    if item.pause(PAUSE) {
-                        return;
-                    }
                 }
                 // Nobody else could answer: it waits for a daemon to come back.
                 Err(Unavailable::Stopped | Unavailable::Released) if self.around.own_prompt.is_none() => {
@@ -228,15 +218,21 @@ impl Desk {
                         return;
                     }
                 }
+                Err(why) if why.is_final_refusal() => return,
                 Err(
                     Unavailable::Stopped
                     | Unavailable::Released
                     | Unavailable::Unsafe(_)
-                    | Unavailable::Refused(_)
                     | Unavailable::Skew(_)
                     | Unavailable::GaveUp(_),
                 ) => return,
-                Err(Unavailable::NotRunning(_) | Unavailable::CannotStart(_) | Unavailable::Fault(_)) => {
+                // The daemon may be there, or may take it, later.
+                Err(
+                    Unavailable::Refused(_)
+                    | Unavailable::NotRunning(_)
+                    | Unavailable::CannotStart(_)
+                    | Unavailable::Fault(_),
+                ) => {
                     if item.pause(PAUSE) {
                         return;
                     }
@@ -252,8 +248,7 @@ impl Desk {
             // The daemon finds the root by the chain of parents.
             self.observe(&sub.parent, Some(&item.ask.root), vec![Observation::SessionStarted {}]);
         }
-        let asker = Asker::new(self.around.places.clone(), self.around.exe.clone())?;
-        asker.with_token(item.token.clone()).ask_watched(raise, &mut StillAsked { item })
+        self.asker(item)?.ask_watched(raise, &mut StillAsked { item })
     }
 
     /// Tells the agent, again and again until it takes it or does not ask any more.
@@ -270,7 +265,7 @@ impl Desk {
                 // A no may wait in the watcher for its siblings; that the agent has it is told when it is gone.
                 Ok(()) if reply == HiddenReply::Reject => return,
                 Ok(()) => {
-                    let _ = self.tell(item, &format!("/v1/asks/{id}/handed"), &());
+                    self.tell(item, id, Asker::handed);
                     return;
                 }
                 Err(HiddenError::Gone) => {
@@ -289,39 +284,32 @@ impl Desk {
     }
 
     fn gone(&self, item: &Item, how: HiddenEnd) {
-        let (id, told) = item.end(how);
+        let (id, told) = item.end();
         let as_told = match how {
             HiddenEnd::Allowed => matches!(told, Some(HiddenReply::Once | HiddenReply::Always)),
             HiddenEnd::Rejected => told == Some(HiddenReply::Reject),
             HiddenEnd::Vanished => false,
         };
-        let outcome = match (&id, how, &item.ask.call) {
-            (Some(id), _, _) if as_told => self.tell(item, &format!("/v1/asks/{id}/confirmed"), &()),
+        match (&id, how, &item.ask.call) {
+            (Some(id), _, _) if as_told => self.tell(item, id, Asker::confirmed),
             (_, HiddenEnd::Allowed | HiddenEnd::Rejected, Some(call)) => {
                 let allowed = how == HiddenEnd::Allowed;
                 let seen = Observation::OwnPromptAnswered { call: call.clone(), allowed };
                 self.observe(&item.ask.session, None, vec![seen]);
-                return;
             }
-            _ => {
-                let cause = WithdrawByKey { key: item.key.clone(), cause: "cancelled".to_owned() };
-                self.tell(item, "/v1/asks/withdraw", &cause)
-            }
-        };
-        // The daemon does not know it, or is gone: then it hears when the ask itself comes to its end.
-        drop(outcome);
+            _ => self.withdraw(item, "cancelled"),
+        }
     }
 
     fn agent_ended(&self, end: AgentEnd) {
         let left = std::mem::take(&mut *self.items());
         for item in left.values() {
-            item.end(HiddenEnd::Vanished);
+            item.end();
             if end == AgentEnd::Killed {
-                let cause = WithdrawByKey { key: item.key.clone(), cause: "requester_gone".to_owned() };
-                let _ = self.tell(item, "/v1/asks/withdraw", &cause);
+                self.withdraw(item, "requester_gone");
             }
         }
-        let roots = std::mem::take(&mut *self.roots.lock().unwrap_or_else(PoisonError::into_inner));
+        let roots = std::mem::take(&mut *lock(&self.roots));
         for root in roots {
             self.observe(&root, None, vec![Observation::SessionEnded {}]);
         }
@@ -353,7 +341,7 @@ impl Desk {
             tool_call: ask.call.clone(),
             turn: None,
             session_title: None,
-            options: self.choices(ask),
+            options: ask.choices(self.source.options()),
             deadline_secs: None,
             gives_up_secs: None,
             requester: RequesterKind::Proxy,
@@ -365,22 +353,6 @@ impl Desk {
             place: None,
             extra: serde_json::Map::new(),
         })
-    }
-
-    fn choices(&self, ask: &HiddenAsk) -> Vec<Choice> {
-        let choice = |option: &crate::hidden::HiddenOption| Choice {
-            id: option.id.to_owned(),
-            label: option.name.to_owned(),
-            kind: match option.reply {
-                HiddenReply::Once => ChoiceKind::AllowOnce,
-                HiddenReply::Always => ChoiceKind::AllowAlways,
-                HiddenReply::Reject => ChoiceKind::RejectOnce,
-            },
-            grants: (option.reply == HiddenReply::Always && !ask.always.is_empty())
-                .then(|| format!("{} {}", ask.tool, ask.always.join(", "))),
-            payload: None,
-        };
-        self.source.options().iter().map(choice).collect()
     }
 
     fn observe(&self, session: &str, parent: Option<&str>, observations: Vec<Observation>) {
@@ -395,21 +367,25 @@ impl Desk {
             observations,
         };
         // A daemon that is gone learns nothing; the agent goes on all the same.
-        let _ = self.post(None, "/v1/observations", &batch);
+        if let Ok(mut connection) = daemon::connect_ask(&self.around.places) {
+            connection.set_timeout(PATIENCE);
+            let _ = connection.command("POST", "/v1/observations", Some(&batch));
+        }
     }
 
-    fn tell(&self, item: &Item, target: &str, body: &impl Serialize) -> Result<(), CallError> {
-        self.post(Some(item.token.clone()), target, body)
+    fn asker(&self, item: &Item) -> Result<Asker, Unavailable> {
+        let asker = Asker::new(self.around.places.clone(), self.around.exe.clone())?;
+        Ok(asker.with_token(item.token.clone()))
     }
 
-    fn post(&self, token: Option<String>, target: &str, body: &impl Serialize) -> Result<(), CallError> {
-        let deadline = Instant::now() + PATIENCE;
-        let connected = daemon::connect(&self.around.places, daemon::Door::Ask, Some(deadline));
-        let mut connection =
-            connected.map_err(|error| CallError::Unexpected { status: 0, text: error.to_string() })?;
-        connection.set_token(token);
-        connection.set_timeout(PATIENCE);
-        connection.command("POST", target, Some(body))
+    /// A daemon that does not know it, or is gone, hears when the ask itself comes to its end.
+    fn withdraw(&self, item: &Item, cause: &str) {
+        let _ = self.asker(item).and_then(|asker| asker.withdraw_key(&item.key, cause));
+    }
+
+    /// The same goes for what became of the outcome.
+    fn tell(&self, item: &Item, id: &str, what: fn(&mut Asker, &str) -> Result<(), Unavailable>) {
+        let _ = self.asker(item).and_then(|mut asker| what(&mut asker, id));
     }
 }
 
@@ -439,29 +415,17 @@ struct StillAsked<'a> {
 
 impl Watch for StillAsked<'_> {
     fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
-        loop {
-            if let Some((_, at)) = self.item.state().gone {
-                let end = at + ECHO;
-                return match JustWait.wait(socket, until.min(end))? {
-                    Wake::TimedOut if end <= until => Ok(Wake::Stop),
-                    other => Ok(other),
-                };
+        if !self.item.is_gone() {
+            match OrStop(self.item.over.as_fd()).wait(socket, until)? {
+                Wake::Stop => {}
+                woken => return Ok(woken),
             }
-            let left = until.saturating_duration_since(Instant::now());
-            let span = Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            };
-            let mut fds = vec![PollFd::from_borrowed_fd(self.item.over.as_fd(), PollFlags::IN)];
-            fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-            match poll(&mut fds, Some(&span)) {
-                Ok(0) => return Ok(Wake::TimedOut),
-                Ok(_) if fds.get(1).is_some_and(|socket| !socket.revents().is_empty()) => {
-                    return Ok(Wake::Readable);
-                }
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+        }
+        let Some(at) = self.item.state().gone else { return Ok(Wake::Stop) };
+        let end = at + ECHO;
+        match JustWait.wait(socket, until.min(end))? {
+            Wake::TimedOut if end <= until => Ok(Wake::Stop),
+            woken => Ok(woken),
         }
     }
 }

@@ -8,12 +8,14 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use askd_client::{HttpError, Loopback};
 use serde_json::Value;
+
+use crate::proxy::lock;
 
 /// Longest head of a request or a reply.
 const MOST_HEAD: usize = 64 * 1024;
@@ -32,7 +34,7 @@ struct Streams {
 
 impl Streams {
     fn count(&self) -> MutexGuard<'_, usize> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 
     fn opened(&self) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use crate::hidden::{
     Hidden, HiddenAsk, HiddenEnd, HiddenError, HiddenEvent, HiddenOption, HiddenReply, HiddenSource,
     HiddenSubagent,
 };
+use crate::proxy::lock;
 
 /// Between two looks at the lists, which make up for whatever the events did not tell.
 const LOOK: Duration = Duration::from_secs(5);
@@ -80,7 +81,7 @@ enum Errand {
 
 impl Shared {
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
 
     fn is_stopped(&self) -> bool {
@@ -157,7 +158,7 @@ impl HiddenSource for Source {
     fn stop(&self) {
         self.0.stopped.store(true, Ordering::SeqCst);
         self.0.do_later(Errand::Stop);
-        if let Some(hangup) = self.0.hangup.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(hangup) = lock(&self.0.hangup).take() {
             hangup.now();
         }
     }
@@ -207,7 +208,7 @@ impl Watcher {
 
     /// Subscribed first, listed after: nothing falls between.
     fn follow(&mut self, mut events: LoopbackEvents) {
-        *self.shared.hangup.lock().unwrap_or_else(PoisonError::into_inner) = events.hangup().ok();
+        *lock(&self.shared.hangup) = events.hangup().ok();
         if self.shared.is_stopped() {
             return;
         }

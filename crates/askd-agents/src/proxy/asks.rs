@@ -2,19 +2,19 @@
 //! became of it.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use askd_client::{Asker, Places, Unavailable, Wake, Watch, daemon};
-use askd_wire::{Ask, AskState, Code, Observation, ObservationBatch, OutcomeKind, OwnPrompt, RaiseAsk};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use askd_client::{Asker, OrStop, Places, Unavailable, Wake, Watch, daemon};
+use askd_wire::{Ask, AskState, Observation, ObservationBatch, OutcomeKind, OwnPrompt, RaiseAsk};
 
 use super::desk::timed;
 use super::late::Late;
 use super::link::{Busy, BusyGuard, OBSERVED_PATIENCE, Unheard};
+use super::lock;
 use super::{AskNo, News};
 
 /// Between two attempts to reach a daemon that is not there.
@@ -120,30 +120,6 @@ struct Asking {
     guard: Option<BusyGuard>,
 }
 
-/// Waits for the daemon or for an order.
-struct OrOrder<'a>(&'a PipeReader);
-
-impl Watch for OrOrder<'_> {
-    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let span = Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            };
-            let mut fds = vec![PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
-            fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-            match poll(&mut fds, Some(&span)) {
-                Ok(0) => return Ok(Wake::TimedOut),
-                Ok(_) if !fds[0].revents().is_empty() => return Ok(Wake::Stop),
-                Ok(_) => return Ok(Wake::Readable),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-}
-
 /// Whether to go on.
 enum Next {
     Again,
@@ -153,7 +129,7 @@ enum Next {
 impl Asking {
     fn run_to_end(mut self) {
         self.run();
-        let id = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone().map(|(id, _)| id);
+        let id = lock(&self.known).clone().map(|(id, _)| id);
         self.around.late.over(self.no, id);
         // What was said before that is heard here.
         while let Ok(order) = self.orders.try_recv() {
@@ -217,7 +193,7 @@ impl Asking {
         }
         let wake = self.wake.try_clone();
         let waited = match (self.asker(), wake) {
-            (Ok(asker), Ok(wake)) => asker.ask_watched(&raise, &mut OrOrder(&wake)),
+            (Ok(asker), Ok(wake)) => asker.ask_watched(&raise, &mut OrStop(wake.as_fd())),
             (Err(why), _) => Err(why),
             (_, Err(error)) => Err(Unavailable::Fault(error.to_string())),
         };
@@ -242,7 +218,7 @@ impl Asking {
     }
 
     fn learn(&self, ask: &Ask) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         *known = Some((ask.id.clone(), ask.digest.clone()));
     }
 
@@ -250,11 +226,7 @@ impl Asking {
         self.tell(News::Unavailable { ask: self.no, why: one_line(&why.to_string()) });
         match why {
             // It will not be taken the next time either; what the client says alone may be.
-            Unavailable::Refused(problem)
-                if !matches!(problem.code, Code::NotRecorded | Code::CapReached) =>
-            {
-                self.last_order()
-            }
+            why if why.is_final_refusal() => self.last_order(),
             _ => Next::Again,
         }
     }
@@ -295,7 +267,7 @@ impl Asking {
                 Err(TryRecvError::Disconnected) => return Some(Order::Withdraw("requester_gone")),
                 Err(TryRecvError::Empty) => {}
             }
-            match OrOrder(&self.wake).wait(None, until) {
+            match OrStop(self.wake.as_fd()).wait(None, until) {
                 Ok(Wake::Stop) => {}
                 Ok(_) | Err(_) => return None,
             }
@@ -310,7 +282,7 @@ impl Asking {
             let done = self.try_to(&order);
             match done {
                 Ok(()) => return,
-                Err(Unavailable::Refused(problem)) if problem.code != Code::NotRecorded => return,
+                Err(why) if why.is_final_refusal() => return,
                 Err(_) if Instant::now() >= until => return,
                 Err(_) => std::thread::sleep(pause),
             }
@@ -319,20 +291,13 @@ impl Asking {
     }
 
     fn try_to(&mut self, order: &Order) -> Result<(), Unavailable> {
-        let id = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone().map(|(id, _)| id);
+        let id = lock(&self.known).clone().map(|(id, _)| id);
         match (order, id) {
             (Order::Withdraw(cause), Some(id)) => self.asker()?.withdraw(&id, cause),
             // Nobody has heard of it, or it was lost on the way: it is taken back by its key.
             (Order::Withdraw(cause), None) => {
-                let mut connection = match daemon::connect_ask(&self.around.places) {
-                    // Without a daemon nothing is open there that this thread knows of.
-                    Err(Unavailable::NotRunning(_)) => return Ok(()),
-                    connection => connection?,
-                };
-                connection.set_token(Some(self.around.token.clone()));
-                connection.set_timeout(Duration::from_secs(5));
-                let body = serde_json::json!({ "key": self.raise.key, "cause": cause });
-                connection.command("POST", "/v1/asks/withdraw", Some(&body)).map_err(Unavailable::from)
+                let key = self.raise.key.clone();
+                self.asker()?.withdraw_key(&key, cause)
             }
             (Order::Handed, Some(id)) => self.asker()?.handed(&id),
             (Order::Confirmed, Some(id)) => self.asker()?.confirmed(&id),
@@ -344,7 +309,7 @@ impl Asking {
     /// The client answered alone: the ask is written down as one that only the agent's own prompt could answer, and
     /// then as answered there. One that the daemon has already is found by its key.
     fn record(&mut self, allowed: bool) -> Result<(), Unavailable> {
-        let client = self.around.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let client = lock(&self.around.client).clone();
         let mut raise = self.raise.clone();
         raise.needs_own_prompt = true;
         raise.own_prompt = Some(OwnPrompt { at: client, blocked: false });

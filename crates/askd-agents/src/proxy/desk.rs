@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, Door, START_PATIENCE};
@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::asks::Known;
+use super::lock;
 use super::{Answered, AskNo, News};
 
 /// Ids of our surfaces by root session.
@@ -67,7 +68,7 @@ impl Desk {
     }
 
     fn answer(&self, known: &Known, said: Said) -> Answered {
-        let Some((id, digest)) = known.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
+        let Some((id, digest)) = lock(known).clone() else {
             return Answered::Unreachable;
         };
         let Ok(mut answers) = Answers::connect(&self.places) else { return Answered::Unreachable };
@@ -86,8 +87,8 @@ impl Desk {
     }
 
     fn report(&self, known: &Known, root: &str, failed: Option<String>) {
-        let Some((ask, _)) = known.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
-        let surface = self.surfaces.lock().unwrap_or_else(PoisonError::into_inner).get(root).cloned();
+        let Some((ask, _)) = lock(known).clone() else { return };
+        let surface = lock(&self.surfaces).get(root).cloned();
         let (Some(surface), Ok(mut answers)) = (surface, Answers::connect(&self.places)) else { return };
         let report = match failed {
             Some(reason) => SurfaceReport::Failed { ask, reason },
@@ -99,7 +100,7 @@ impl Desk {
 
     /// Whether surfaces that show this root's asks are attached, besides this client. `None`: the daemon is away.
     fn others(&self, agent: &str, root: &str) -> Option<bool> {
-        let ours = self.surfaces.lock().unwrap_or_else(PoisonError::into_inner).contains_key(root);
+        let ours = lock(&self.surfaces).contains_key(root);
         let named = format!("{agent}/{root}");
         match Answers::connect(&self.places).ok()?.health_of(&named) {
             Ok(health) => Some(health.surfaces > u32::from(ours)),

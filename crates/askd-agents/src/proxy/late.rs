@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use askd_client::{Asker, Places, Unavailable};
-use askd_wire::Code;
 
 use super::asks::Order;
 use super::link::{Busy, BusyGuard};
@@ -102,8 +101,7 @@ fn tell_all(places: &Places, exe: Option<&PathBuf>, token: &str, told: &Receiver
     for Told { id, what, _busy } in told {
         let until = Instant::now() + PATIENCE;
         while let Err(why) = tell(places, exe, token, &id, what) {
-            let refused = matches!(&why, Unavailable::Refused(problem) if problem.code != Code::NotRecorded);
-            if refused || Instant::now() >= until {
+            if why.is_final_refusal() || Instant::now() >= until {
                 break;
             }
             std::thread::sleep(PAUSE);

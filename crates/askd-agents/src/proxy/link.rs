@@ -14,6 +14,7 @@ use askd_wire::{Observation, ObservationBatch};
 use super::asks::{self, Around, Handle, Order};
 use super::desk::{Desk, Job, Said, Surfaces};
 use super::late::Late;
+use super::lock;
 use super::{AskNo, Errand, News, presence};
 
 /// Observations that wait for a daemon that is not there; the oldest go first.
@@ -42,7 +43,7 @@ impl Unheard {
     /// Waits until the daemon has heard them.
     pub(crate) fn wait(&self, patience: Duration) {
         let until = Instant::now() + patience;
-        let mut told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told.0);
         while *told < self.made {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -63,14 +64,14 @@ struct Observed {
 
 impl Busy {
     pub(crate) fn enter(&self) -> BusyGuard {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.0.0) += 1;
         BusyGuard(self.clone())
     }
 
     /// Waits until nobody has anything to tell.
     fn wait(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
-        let mut count = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = lock(&self.0.0);
         while *count > 0 {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -84,7 +85,7 @@ impl Busy {
 
 impl Drop for BusyGuard {
     fn drop(&mut self) {
-        *self.0.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *lock(&self.0.0.0) -= 1;
         self.0.0.1.notify_all();
     }
 }
@@ -219,7 +220,7 @@ impl Link {
     }
 
     fn attach(&mut self, agent: String, session: String, client: String) {
-        self.around.client.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&client);
+        lock(&self.around.client).clone_from(&client);
         // Without the pipe or the thread the client is not told as attached, and nothing else.
         let Ok((over, kept)) = io::pipe() else { return };
         self.kept.insert(session.clone(), kept);
@@ -251,7 +252,7 @@ fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, C
     let mut waiting: VecDeque<Observed> = VecDeque::new();
     let mut connection: Option<Connection> = None;
     let done = |count: usize| {
-        *heard.0.lock().unwrap_or_else(PoisonError::into_inner) += u64::try_from(count).unwrap_or_default();
+        *lock(&heard.0) += u64::try_from(count).unwrap_or_default();
         heard.1.notify_all();
     };
     loop {

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::lock;
 use super::pipe::{Patient, is_deserted};
 
 /// Bytes that may wait before whoever reads the other side has to wait too.
@@ -61,7 +62,7 @@ impl Outlet {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.0)
     }
 
     pub(crate) fn push(&self, mut line: Vec<u8>) {

@@ -4,16 +4,18 @@ use std::io::PipeReader;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use askd_client::{Answers, CallError, Events, HttpError, Places, Unavailable};
+use askd_client::{Answers, CallError, Events, HttpError, OrStop, Places, Unavailable, Wake, Watch};
 use askd_wire::{Code, RegisterSurface, Scope, SurfaceKind};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::desk::Surfaces;
+use super::lock;
 
 /// Between the first two attempts to reach the daemon.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two of them.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// How long nothing may come before it is looked again; nothing depends on it.
+const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
 /// For what of an event is still on its way.
 const REST: Duration = Duration::from_millis(50);
 
@@ -42,7 +44,7 @@ pub(super) fn keep(
             Err(CallError::Refused(problem)) if problem.code == Code::NotPermitted => return,
             Err(_) => {}
         }
-        if is_over(over, None, Some(pause)) {
+        if is_over(over, None, pause) {
             return;
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
@@ -52,7 +54,7 @@ pub(super) fn keep(
 /// Reads what the daemon tells its surfaces; nothing in it is news here. True: it is over.
 fn stay(events: &mut Events, over: &PipeReader) -> bool {
     loop {
-        if is_over(over, Some(events.as_fd()), None) {
+        if is_over(over, Some(events.as_fd()), LONGEST_SILENCE) {
             return true;
         }
         loop {
@@ -67,18 +69,9 @@ fn stay(events: &mut Events, over: &PipeReader) -> bool {
 }
 
 /// Waits for the end, or for something to read, or for the time to pass.
-fn is_over(over: &PipeReader, events: Option<BorrowedFd<'_>>, patience: Option<Duration>) -> bool {
-    let mut fds = vec![PollFd::from_borrowed_fd(over.as_fd(), PollFlags::IN)];
-    fds.extend(events.map(|events| PollFd::from_borrowed_fd(events, PollFlags::IN)));
-    let span = patience.map(|patience| Timespec {
-        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: patience.subsec_nanos().into(),
-    });
-    match poll(&mut fds, span.as_ref()) {
-        Ok(_) => !fds[0].revents().is_empty(),
-        Err(rustix::io::Errno::INTR) => false,
-        Err(_) => true,
-    }
+fn is_over(over: &PipeReader, events: Option<BorrowedFd<'_>>, patience: Duration) -> bool {
+    let woken = OrStop(over.as_fd()).wait(events, Instant::now() + patience);
+    woken.map_or(true, |woken| woken == Wake::Stop)
 }
 
 fn attach(places: &Places, client: &str, root: &str) -> Result<(String, Events), CallError> {
@@ -95,7 +88,7 @@ fn attach(places: &Places, client: &str, root: &str) -> Result<(String, Events),
 }
 
 fn set(surfaces: &Surfaces, session: &str, surface: Option<String>) {
-    let mut surfaces = surfaces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut surfaces = lock(surfaces);
     match surface {
         Some(surface) => surfaces.insert(session.to_owned(), surface),
         None => surfaces.remove(session),

@@ -28,7 +28,7 @@ fn a1_a2_a_hidden_ask_comes_on_the_root_session_with_the_mark() {
     let raise = stage.raised[0].1.clone();
     assert_eq!((raise.session.as_str(), raise.parent.as_deref()), ("child", Some("s")));
     let grants: Vec<_> = raise.options.iter().map(|o| o.grants.as_deref()).collect();
-    assert_eq!(grants, [None, Some("touch *"), None]);
+    assert_eq!(grants, [None, Some("bash touch *"), None]);
     let ask = stage.last_raised();
     let shown = stage.at_client("session/request_permission");
     assert_eq!(shown["id"].as_str().unwrap().strip_prefix("askd-m-").map(str::len), Some(1));

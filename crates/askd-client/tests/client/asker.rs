@@ -1,10 +1,12 @@
 //! An asker in front of a daemon that comes and goes.
 
 use std::io::{BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use askd_client::{Asker, Places, Unavailable};
+use askd_client::{Asker, OrStop, Places, Unavailable, Wake, Watch};
 use askd_wire::RaiseAsk;
 use serde_json::{Value, json};
 
@@ -122,6 +124,82 @@ fn s7_a_limit_is_no_decision_and_does_not_end_a_wait_that_is_on() {
     let mut asker = Asker::new(places(&temp), None).unwrap();
     assert!(asker.ask(&raise()).unwrap().outcome.is_some());
     assert_eq!(daemon.join().unwrap().len(), 4);
+}
+
+/// In whose time nothing comes as often as it says, and then what comes comes.
+struct Silent(u32);
+
+impl Watch for Silent {
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> std::io::Result<Wake> {
+        if socket.is_some() && self.0 > 0 {
+            self.0 -= 1;
+            return Ok(Wake::TimedOut);
+        }
+        askd_client::JustWait.wait(socket, until)
+    }
+}
+
+/// Seconds that a request asks the daemon to hold it.
+fn held_for(head: &str) -> u64 {
+    let (_, rest) = head.split_once("/v1/asks?wait=").unwrap();
+    rest.split_once(' ').unwrap().0.parse().unwrap()
+}
+
+#[test]
+fn c1_a_daemon_that_takes_a_first_ask_and_says_nothing_is_left_without_a_decision() {
+    let temp = tempfile::tempdir().unwrap();
+    // It would reply if it were asked a second time.
+    let daemon = play(listen(&places(&temp)), vec![String::new()]);
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    let unavailable = asker.ask_watched(&raise(), &mut Silent(1)).unwrap_err();
+    assert!(matches!(unavailable, Unavailable::Fault(_)), "{unavailable:?}");
+    let got = daemon.join().unwrap();
+    assert!(held_for(&got[0].0) <= 2, "an agent does not wait longer for one that hangs: {}", got[0].0);
+}
+
+#[test]
+fn c1_one_that_has_the_ask_and_falls_silent_is_asked_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let daemon = play(
+        listen(&places(&temp)),
+        vec![raised("open", "attached"), String::new(), raised("settled", "attached")],
+    );
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    asker.raise(&raise()).unwrap();
+    assert!(asker.ask(&raise()).unwrap().outcome.is_some());
+    assert_eq!(daemon.join().unwrap().len(), 3);
+}
+
+#[test]
+fn what_ends_a_wait_comes_before_what_is_there_to_read() {
+    let (stop, write) = std::io::pipe().unwrap();
+    let (socket, mut sender) = std::io::pipe().unwrap();
+    let patience = Instant::now() + std::time::Duration::from_secs(60);
+    sender.write_all(b"x").unwrap();
+    let mut watch = OrStop(stop.as_fd());
+    assert_eq!(watch.wait(Some(socket.as_fd()), patience).unwrap(), Wake::Readable);
+    assert_eq!(watch.wait(None, Instant::now()).unwrap(), Wake::TimedOut);
+    drop(write);
+    assert_eq!(watch.wait(Some(socket.as_fd()), patience).unwrap(), Wake::Stop);
+}
+
+#[test]
+fn an_ask_is_taken_back_by_its_key_and_no_daemon_is_started_for_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let asker = Asker::new(places(&temp), Some("/bin/false".into())).unwrap();
+    asker.withdraw_key("k1", "cancelled").unwrap();
+    let problem = json!({"title": "unknown", "status": 404, "code": "unknown_ask"}).to_string();
+    let closed = json!({"title": "not yours", "status": 403, "code": "not_permitted"}).to_string();
+    let replies = vec![reply(204, ""), String::new(), reply(404, &problem), reply(403, &closed)];
+    let daemon = play(listen(&places(&temp)), replies);
+    asker.withdraw_key("k1", "cancelled").unwrap();
+    assert!(!asker.withdraw_key("k1", "cancelled").unwrap_err().is_final_refusal());
+    asker.withdraw_key("k1", "cancelled").unwrap();
+    assert!(asker.withdraw_key("k1", "cancelled").unwrap_err().is_final_refusal());
+    let got = daemon.join().unwrap();
+    assert!(got[0].0.starts_with("POST /v1/asks/withdraw "));
+    assert_eq!(token(&got[0].0), asker.token());
+    assert_eq!(serde_json::from_str::<Value>(&got[0].1).unwrap(), json!({"key": "k1", "cause": "cancelled"}));
 }
 
 #[test]

@@ -154,3 +154,45 @@ impl Session {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Digest;
+    use crate::gate::CallPlace;
+    use crate::id::SessionKey;
+    use crate::time::BootId;
+
+    fn session(at: Stamp) -> Session {
+        let key = SessionKey { agent: "agent".to_owned(), session: "s".to_owned() };
+        let info = SessionInfo {
+            root: key.clone(),
+            key,
+            parent: None,
+            title: None,
+            cwd: None,
+            instance: None,
+            place: None,
+        };
+        Session::new(info, at)
+    }
+
+    #[test]
+    fn s7_threads_without_end_take_bounded_room_and_the_main_thread_is_watched_all_the_same() {
+        let now = Stamp { boot: BootId(uuid::Uuid::nil()), boot_ms: 1, wall_ms: 1 };
+        let call = Digest::of("Bash", Some("{}"), None, "");
+        let mut session = session(now);
+        let mut loops = Vec::new();
+        for batch in 0..3 {
+            let place = |name| CallPlace { batch: Some(name), turn: None };
+            let name = format!("b{batch}");
+            loops.push(session.gate(None).call_started(call, place(&name), now).is_some());
+            for thread in 0..2 * REMEMBERED {
+                let thread = format!("work-{batch}-{thread}");
+                session.gate(Some(&thread)).call_started(call, place("b"), now);
+            }
+            assert!(session.gates.len() <= REMEMBERED, "{}", session.gates.len());
+        }
+        assert_eq!(loops, [false, false, true]);
+    }
+}

@@ -92,6 +92,43 @@ fn s7_whoever_sends_too_much_gets_to_read_why() {
     assert!(world.person().health().unwrap().ok);
 }
 
+/// A body so large that it has to have room, before any of it is sent.
+fn with_room(world: &World, size: usize) -> UnixStream {
+    let mut stream = raw(world);
+    let head = "POST /v1/asks HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n";
+    write!(stream, "{head}content-length: {size}\r\n\r\n").unwrap();
+    let mut go_ahead = [0; 25];
+    stream.read_exact(&mut go_ahead).unwrap();
+    assert_eq!(go_ahead, *b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream
+}
+
+#[test]
+fn s7_however_much_requesters_send_at_once_people_have_room_of_their_own() {
+    let world = World::start();
+    let open = raise(&mut world.requester(), &ask("k0", "ls"));
+    // All the room there is, held by requests that never come to an end.
+    let mut full: Vec<UnixStream> = (0..4).map(|_| with_room(&world, 16 * MIB)).collect();
+    let next = {
+        let mut connection = world.requester();
+        let mut body = ask("k1", &"y".repeat(MIB));
+        body["session"] = json!("s2");
+        std::thread::spawn(move || post(&mut connection, "/v1/asks", &body).status)
+    };
+    let mut answer = answer(&open.digest, "allow");
+    answer["message"] = json!("why not ".repeat(4000));
+    let reply = post(&mut world.person_connection(), &format!("/v1/asks/{}/answer", open.id), &answer);
+    let told = String::from_utf8_lossy(&reply.body).into_owned();
+    assert!(
+        matches!(reply.status, 200 | 400),
+        "a reply, and not that it has to wait: {} {told}",
+        reply.status
+    );
+    assert!(!next.is_finished(), "there was no room for it");
+    full.pop();
+    assert_eq!(next.join().unwrap(), 201, "what waited gets the room that became free");
+}
+
 #[test]
 fn s7_a_session_that_tells_too_much_at_once_is_refused_for_a_while() {
     let world = World::start();

@@ -1,6 +1,6 @@
 //! Asks that the agent keeps to itself, shown in the client in its own words.
 
-use askd_wire::{ChoiceKind, Decision, Observation};
+use askd_wire::{Decision, Observation};
 
 use super::super::act::Action;
 use super::super::ask::{Call, Choosable, FxMark};
@@ -148,6 +148,7 @@ impl Machine {
             let mark = FxMark { session: ask.session.clone(), work: work.clone(), call: call_id.clone() };
             (root.clone(), format!("{}/{call_id}", ask.session), Some((mark, title)))
         };
+        let may_be_answered = ask.choices(self.hidden_options);
         let id_at_client = self.own_id();
         let no = self.number();
         let options = choosable(self.hidden_options);
@@ -193,11 +194,7 @@ impl Machine {
             slot: &slot,
         };
         let mut raise = self.question(&question);
-        if !ask.always.is_empty() {
-            for choice in raise.options.iter_mut().filter(|c| c.kind == ChoiceKind::AllowAlways) {
-                choice.grants = Some(ask.always.join(", "));
-            }
-        }
+        raise.options = may_be_answered;
         let cancelling = self.is_cancelling(&slot.session);
         self.put(no, slot);
         if cancelling {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -224,7 +224,7 @@ pub(crate) fn serve<M: Protocol>(start: Start, machine: impl FnOnce(Instance) ->
     let ticking = Arc::clone(&proxy);
     spawn("clock", move || ticking.keep_time())?;
 
-    let status = proxy.wait(&mut child)?;
+    let status = child.wait()?;
     // What it wrote last is still in the pipe.
     proxy.hear_out(&agent_is_done);
     proxy.drive(|machine, now| {
@@ -414,17 +414,12 @@ impl<M: Protocol> Proxy<M> {
                 let proxy = Arc::clone(self);
                 let _ = spawn("hidden", move || {
                     for event in hidden.events {
-                        let event: HiddenEvent = event;
                         proxy.drive(|machine, now| machine.hidden(event, now));
                     }
                 });
             }
             Err(error) => self.say(&format!("asks of subagents cannot be seen: {error}")),
         }
-    }
-
-    fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
-        child.wait()
     }
 }
 
