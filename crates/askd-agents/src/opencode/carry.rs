@@ -224,7 +224,8 @@ impl Desk {
                     | Unavailable::Released
                     | Unavailable::Unsafe(_)
                     | Unavailable::Skew(_)
-                    | Unavailable::GaveUp(_),
+                    | Unavailable::GaveUp(_)
+                    | Unavailable::Unserved(_),
                 ) => return,
                 // The daemon may be there, or may take it, later.
                 Err(
