@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::daemon::{self, Door, START_PATIENCE};
 use crate::error::{CallError, HttpError, Unavailable};
-use crate::http::{Connection, poll_one, span};
+use crate::http::{Connection, Reply, poll_one, span};
+use crate::pending::PendingAsk;
 use crate::places::Places;
 
 /// Longest single wait that is asked of the daemon; a longer one is made of several.
@@ -225,6 +226,30 @@ impl Asker {
         }
     }
 
+    /// The same as [`Self::ask`] as a future, on a connection of its own. It needs no runtime; see [`PendingAsk`].
+    ///
+    /// ```no_run
+    /// use askd_client::{Asker, Places};
+    /// # async fn host(raise: askd_wire::RaiseAsk) -> Result<(), Box<dyn std::error::Error>> {
+    /// let outcome = Asker::connect(Places::from_env()?)?.pending(raise)?.await?.outcome;
+    /// # Ok(()) }
+    /// ```
+    pub fn pending(&self, raise: RaiseAsk) -> Result<PendingAsk, Unavailable> {
+        let asker = Self {
+            places: self.places.clone(),
+            exe: self.exe.clone(),
+            token: self.token.clone(),
+            connection: None,
+        };
+        Ok(PendingAsk::start(asker, raise)?)
+    }
+
+    /// An ask of this requester as it is now.
+    pub fn look(&mut self, id: &str) -> Result<Ask, Unavailable> {
+        let reply = self.request("GET", &format!("/v1/asks/{id}"), None, TELL)?;
+        Ok(reply.into_typed()?)
+    }
+
     /// The outcome was given to the agent: it was printed, or its line was written.
     pub fn handed(&mut self, id: &str) -> Result<(), Unavailable> {
         self.tell(id, "handed", None, TELL)
@@ -269,6 +294,17 @@ impl Asker {
     }
 
     fn post(&mut self, target: &str, body: Option<&[u8]>, patience: Duration) -> Result<(), Unavailable> {
+        self.request("POST", target, body, patience)?.into_success()?;
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        method: &str,
+        target: &str,
+        body: Option<&[u8]>,
+        patience: Duration,
+    ) -> Result<Reply, Unavailable> {
         let deadline = Instant::now() + patience;
         loop {
             let (mut connection, kept) = match self.connection.take() {
@@ -276,11 +312,10 @@ impl Asker {
                 _ => (self.open(deadline)?, false),
             };
             connection.set_deadline(Some(deadline));
-            match connection.request("POST", target, body) {
+            match connection.request(method, target, body) {
                 Ok(reply) => {
                     self.connection = Some(connection);
-                    reply.into_success()?;
-                    return Ok(());
+                    return Ok(reply);
                 }
                 Err(HttpError::TimedOut) => return Err(CallError::from(HttpError::TimedOut).into()),
                 Err(_) if kept => {}

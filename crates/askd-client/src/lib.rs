@@ -1,7 +1,7 @@
 //! Blocking client of the askd daemon: finds it, starts it, speaks its HTTP; it never decides an ask by itself.
 //!
-//! Read [`Places`] (where everything lies), [`Asker`] (raise an ask, get its outcome) and [`DoomLoop`] (an agent that
-//! repeats itself) first. No runtime and no start-up work: the hook path links it and must start in a millisecond.
+//! Read [`Places`] (where everything lies), [`Asker`] (raise an ask, get its outcome), [`race`] (a hook of the host's own
+//! beside the ask) and [`DoomLoop`] (an agent that repeats itself) first. No runtime and no start-up work: the hook path links it and must start in a millisecond.
 
 mod answers;
 mod asker;
@@ -14,7 +14,10 @@ mod guard;
 mod head;
 mod http;
 mod loopback;
+mod pending;
 mod places;
+mod port;
+mod race;
 pub mod spool;
 mod stop;
 
@@ -26,5 +29,8 @@ pub use events::{Event, Events};
 pub use guard::{bind_private_socket, check_directory, check_socket, make_private_directory};
 pub use http::{Connection, Reply};
 pub use loopback::{Hangup, Loopback, LoopbackEvents, LoopbackReply};
+pub use pending::PendingAsk;
 pub use places::{Places, PlacesError};
+pub use port::AskPort;
+pub use race::{HookStop, Raced, race};
 pub use stop::{Stop, Stopper, stop};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use askd_core::id::StreamId;
-use askd_core::{AskId, Event, Now, Settings, State};
+use askd_core::{AskId, Event, Now};
 use askd_journal::{JournalError, Position, Positioned, Reader};
+pub(crate) use askd_serve::recall::recall;
 use askd_wire::LogEntry;
 
 use crate::clock::rfc3339;
@@ -15,19 +16,6 @@ use crate::view::Shot;
 const PAGE: usize = 32;
 /// Most bytes of asks, or of log entries, that are given at a time; the newest are.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
-
-/// An ask read back from its stream; `None` when the journal does not know it.
-pub(crate) fn recall(
-    reader: &(impl Reader + ?Sized),
-    id: AskId,
-    now: Now,
-) -> Result<Option<Shot>, JournalError> {
-    let stream = StreamId::Ask(id);
-    let entries = reader.read(&stream)?;
-    let mut scratch = State::new(Settings::default());
-    scratch.load(&stream, entries.iter().map(|e| (&e.entry.event, e.entry.at)), true, now);
-    Ok(scratch.ask(id).map(|ask| Shot { root: ask.ask.lineage.root.clone(), ask: ask.clone() }))
-}
 
 /// What a log is narrowed to.
 #[derive(Debug, Default)]

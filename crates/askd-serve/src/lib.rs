@@ -7,5 +7,7 @@
 pub mod clock;
 pub mod ids;
 pub mod masked;
+pub mod problem;
 pub mod raise;
+pub mod recall;
 pub mod view;

@@ -1,0 +1,110 @@
+//! A host's own hook against the people whom askd asks: the first decision wins, and only a decision.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use askd_wire::{Ask, AskState, OutcomeKind, RaiseAsk, Verdict};
+
+use crate::error::Unavailable;
+use crate::port::AskPort;
+use crate::stop::stop;
+
+/// What won.
+#[derive(Debug)]
+pub enum Raced<D> {
+    /// The hook decided first; the ask is withdrawn.
+    Hook(D),
+    /// The ask is over: a decision, unless its verdict says otherwise and the hook had none either.
+    Ask(Box<Ask>),
+}
+
+/// Tells a hook that it is not needed any more.
+#[derive(Debug, Clone, Default)]
+pub struct HookStop(Arc<AtomicBool>);
+
+impl HookStop {
+    /// The ask was decided; whatever the hook says now is not heard.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Runs `hook` on a thread of its own beside the ask. The first *decision* wins: the hook's `Ok(Some(…))` within `limit`,
+/// or an allow or deny of the ask. A hook that gives an error, panics, takes longer or has no opinion (`Ok(None)`) is no
+/// decision, and the people's answer is awaited. The loser is told: the ask is withdrawn, the hook's [`HookStop`] says
+/// so.
+///
+/// Two decisions at the same moment are one: what is recorded for the ask stands, so that what the log says is what ran.
+/// An ask that cannot be had leaves the hook alone in the race; when that has no decision either, the ask's fault is
+/// given, and what it means is for the host to decide.
+pub fn race<D, E>(
+    port: &mut dyn AskPort,
+    raise: &RaiseAsk,
+    limit: Duration,
+    hook: impl FnOnce(&HookStop) -> Result<Option<D>, E> + Send + 'static,
+) -> Result<Raced<D>, Unavailable>
+where
+    D: Send + 'static,
+{
+    let until = Instant::now() + limit;
+    let (stopper, mut stopped) = stop()?;
+    let (decided, decision) = channel();
+    let hook_stop = HookStop::default();
+    let (told, ends) = (hook_stop.clone(), stopper.clone());
+    std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
+        // A panic is a fault of the hook like any other.
+        let said = catch_unwind(AssertUnwindSafe(|| hook(&told)));
+        if let Ok(Ok(Some(said))) = said
+            && Instant::now() <= until
+            && decided.send(said).is_ok()
+        {
+            ends.stop();
+        }
+    })?;
+    // Known by its id it can be looked at; one that cannot be raised now is tried again below.
+    let id = port.raise(raise).ok().map(|raised| raised.ask.id);
+    let asked = port.ask_watched(raise, &mut stopped);
+    let raced = match asked {
+        Ok(ask) if is_decided(&ask) => Ok(Raced::Ask(Box::new(ask))),
+        Ok(ask) => Ok(wait(&decision, until).map_or_else(|| Raced::Ask(Box::new(ask)), Raced::Hook)),
+        Err(Unavailable::Abandoned) => match decision.recv() {
+            Ok(decision) => Ok(take_back(port, raise, id.as_deref(), decision)),
+            Err(_) => Err(Unavailable::Abandoned),
+        },
+        Err(why) => wait(&decision, until).map(Raced::Hook).ok_or(why),
+    };
+    hook_stop.0.store(true, Ordering::Release);
+    drop(stopper);
+    raced
+}
+
+/// The hook's decision, if there is one in time.
+fn wait<D>(decision: &Receiver<D>, until: Instant) -> Option<D> {
+    // None when it ended without one, or takes too long.
+    decision.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
+}
+
+/// The hook has decided. Somebody may have answered in the same moment: then that is recorded, and stands.
+fn take_back<D>(port: &mut dyn AskPort, raise: &RaiseAsk, id: Option<&str>, decision: D) -> Raced<D> {
+    let answered = |port: &mut dyn AskPort| id.and_then(|id| port.look(id).ok()).filter(is_decided);
+    if let Some(ask) = answered(port) {
+        return Raced::Ask(Box::new(ask));
+    }
+    // A daemon that cannot be told hears of it by the end of the connection.
+    let _ = port.withdraw_key(&raise.key, "cancelled");
+    match answered(port) {
+        Some(ask) => Raced::Ask(Box::new(ask)),
+        None => Raced::Hook(decision),
+    }
+}
+
+/// Somebody or a policy allowed or denied it, and that is for the agent.
+fn is_decided(ask: &Ask) -> bool {
+    ask.state == AskState::Settled
+        && ask.outcome.as_ref().is_some_and(|outcome| {
+            outcome.outcome != OutcomeKind::Withdrawn && outcome.verdict != Verdict::None
+        })
+}
