@@ -5,9 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use crate::asker::{Wake, Watch};
+use crate::asker::{OrStop, Wake, Watch};
 
 /// A [`Stop`] and what ends the wait that it watches.
 pub fn stop() -> io::Result<(Stopper, Stop)> {
@@ -39,22 +37,7 @@ impl Stop {
 
 impl Watch for Stop {
     fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let span = Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            };
-            let mut fds = vec![PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
-            fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-            match poll(&mut fds, Some(&span)) {
-                Ok(0) => return Ok(Wake::TimedOut),
-                Ok(_) if !fds[0].revents().is_empty() => return Ok(Wake::Stop),
-                Ok(_) => return Ok(Wake::Readable),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        OrStop(self.0.as_fd()).wait(socket, until)
     }
 }
 
