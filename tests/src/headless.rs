@@ -112,6 +112,12 @@ impl Headless {
         self.respond(request, &json!({"behavior": "deny", "message": message}))
     }
 
+    /// Fails to answer an ask as the host.
+    pub fn fail(&mut self, request: &Request, error: &str) -> Result<()> {
+        let response = json!({"subtype": "error", "request_id": request.id, "error": error});
+        self.send(&json!({"type": "control_response", "response": response}))
+    }
+
     /// Waits until the host is told that this ask needs no answer any more.
     pub fn cancelled(&self, request: &Request) -> Result<()> {
         self.find("the withdrawal of an ask at its host", |frames| {
@@ -129,6 +135,21 @@ impl Headless {
         })
     }
 
+    /// Closes the input and nothing else.
+    pub fn close(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits for the end of the process; its exit status.
+    pub fn end(&mut self) -> Result<Option<i32>> {
+        until("the end of the agent", || Ok(self.child.try_wait()?.map(|status| status.code())))
+    }
+
+    /// Everything that it wrote so far.
+    pub fn frames(&self) -> Vec<Value> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Closes the input and waits for the end of the process.
     pub fn finish(&mut self) -> Result<()> {
         self.stdin = None;
@@ -142,12 +163,14 @@ impl Headless {
         Ok(())
     }
 
-    fn respond(&mut self, request: &Request, response: &Value) -> Result<()> {
+    /// Answers an ask as the host, in these words.
+    pub fn respond(&mut self, request: &Request, response: &Value) -> Result<()> {
         let response = json!({"subtype": "success", "request_id": request.id, "response": response});
         self.send(&json!({"type": "control_response", "response": response}))
     }
 
-    fn send(&mut self, frame: &Value) -> Result<()> {
+    /// Writes one line.
+    pub fn send(&mut self, frame: &Value) -> Result<()> {
         let stdin = self.stdin.as_mut().ok_or_else(|| anyhow!("the agent's input is closed"))?;
         stdin.write_all(format!("{frame}\n").as_bytes())?;
         stdin.flush()?;

@@ -90,6 +90,8 @@ pub(crate) enum Command {
     },
     /// Between an ACP client (an editor, acpx) and an ACP agent: every ask reaches the client and every other surface
     Acp(AcpArgs),
+    /// Between a host of the Claude agent SDK (stream-json) and Claude Code: every ask reaches the host and every other surface
+    Claude(ClaudeArgs),
     /// MCP server with the permission tool, for claude -p --permission-prompt-tool mcp__askd__ask
     Mcp(McpArgs),
     /// A scripted agent whose asks behave like real ones, to try askd without any agent
@@ -333,6 +335,25 @@ pub(crate) struct McpArgs {
     pub(crate) config_home: Option<OsString>,
     #[arg(long, hide = true, requires = "config_home")]
     pub(crate) state_home: Option<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Put `askd claude --` in front of Claude's command in the host. Everything passes byte for byte; the first answer wins, at
+the host or elsewhere, and the others are withdrawn. A host that fails, closes its end or dies denies nothing: the ask
+stays open elsewhere. A host without permission requests needs no change: askd answers for it. Without a daemon it is a
+plain pipe.")]
+pub(crate) struct ClaudeArgs {
+    /// Where askd is, as setup wrote it
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub(crate) dir: Option<OsString>,
+    #[arg(long, hide = true, requires = "state_home", conflicts_with = "dir")]
+    pub(crate) config_home: Option<OsString>,
+    #[arg(long, hide = true, requires = "config_home")]
+    pub(crate) state_home: Option<OsString>,
+    /// Claude Code's command line
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

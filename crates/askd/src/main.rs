@@ -112,6 +112,7 @@ fn run(cli: Cli) -> Done {
         Command::Setup(args) => cmd::setup::setup(&desk, &args),
         Command::Run { command } => cmd::run::run(&desk, command),
         Command::Acp(args) => cmd::acp::acp(&desk, args),
+        Command::Claude(args) => cmd::claude::claude(&desk, args),
         Command::Mcp(args) => cmd::mcp::mcp(&desk, &args),
         Command::Demo(args) => cmd::demo::demo(&desk, cli.plain, args),
         Command::Doctor => cmd::doctor::doctor(&desk),

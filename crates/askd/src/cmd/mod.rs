@@ -4,6 +4,7 @@ pub(crate) mod acp;
 pub(crate) mod answer;
 pub(crate) mod ask;
 pub(crate) mod bulk;
+pub(crate) mod claude;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod demo;

@@ -47,17 +47,22 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
         return super::run_pi::run(desk, &exe, &owner, &program, &args);
     }
     let hook = daemon::hook_exe(&exe);
+    // Messages on standard input: askd holds the pipe, and the hooks only watch.
+    let held = super::claude::takes_messages(&args);
     let hooking = Hooking {
         exe: &hook,
         places: &desk.places,
         timeout_secs: PERMISSION_TIMEOUT_SECS,
-        owner: Some(&owner),
+        owner: Some(owner.as_str()).filter(|_| !held),
     };
     let args = with_settings(args, &hooking)?;
     let args = super::run_mcp::with_server(args, &exe, &desk.places);
     // Without a daemon the agent asks by itself; it runs all the same.
     if let Err(why) = desk.start(Door::Ask) {
         out::tell(&format!("askd: {}; the agent asks by itself", out::one_line(&why.to_string())));
+    }
+    if held {
+        return super::claude::serve(desk, program, args, &exe);
     }
     if is_headless(&args) {
         start_watch(&exe);
