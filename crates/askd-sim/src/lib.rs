@@ -26,6 +26,7 @@ mod report;
 mod requester;
 mod shape;
 mod shell;
+pub mod soak;
 mod story;
 mod surface;
 mod tenets;

@@ -189,19 +189,8 @@ impl Daemon {
 
     pub(crate) fn observe(&mut self, batch: &ObservationBatch) {
         let key = |session: &String| SessionKey { agent: batch.agent.clone(), session: session.clone() };
-        for seen in &batch.observations {
-            let seen = match seen.clone() {
-                Observation::SessionStarted {} => Seen::SessionStarted,
-                Observation::SessionEnded {} => Seen::SessionEnded,
-                Observation::SubagentEnded { work_id } => Seen::SubagentEnded { work_id },
-                Observation::CallEnded { call, ok, subagent } => Seen::CallEnded { call, ok, subagent },
-                Observation::TurnCancelled { subagent } => Seen::TurnCancelled { subagent },
-                Observation::OwnPromptAnswered { call, allowed } => Seen::OwnPromptAnswered { call, allowed },
-                Observation::DecidedByAgent { call, allowed, by } => {
-                    Seen::DecidedByAgent { call, allowed, by }
-                }
-                other => panic!("the machine does not tell {other:?}"),
-            };
+        for observation in &batch.observations {
+            let seen = seen(observation.clone());
             let observe = Observe {
                 session: key(&batch.session),
                 parent: batch.parent.as_ref().map(key),
@@ -242,6 +231,21 @@ impl Daemon {
             text: String::new(),
             extra: serde_json::Map::new(),
         })
+    }
+}
+
+/// What a machine tells, as the core hears it.
+pub(crate) fn seen(observation: Observation) -> Seen {
+    match observation {
+        Observation::SessionStarted {} => Seen::SessionStarted,
+        Observation::SessionEnded {} => Seen::SessionEnded,
+        Observation::SubagentEnded { work_id } => Seen::SubagentEnded { work_id },
+        Observation::CallEnded { call, ok, subagent } => Seen::CallEnded { call, ok, subagent },
+        Observation::TurnCancelled { subagent } => Seen::TurnCancelled { subagent },
+        Observation::OwnPromptAnswered { call, allowed } => Seen::OwnPromptAnswered { call, allowed },
+        Observation::DecidedByAgent { call, allowed, by } => Seen::DecidedByAgent { call, allowed, by },
+        Observation::TurnEnded { subagent } => Seen::TurnEnded { subagent },
+        other => panic!("the machine does not tell {other:?}"),
     }
 }
 

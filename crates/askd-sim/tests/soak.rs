@@ -1,0 +1,63 @@
+//! 10 000 tool calls of one session, and a broker with the old faults that the same calls must catch.
+
+use askd_sim::soak::{Found, Kind, run, run_watched};
+
+/// Every kind of trouble.
+const TROUBLE: [&str; 12] = [
+    "parallel calls",
+    "a hook of the agent was first",
+    "a person was first",
+    "the host failed",
+    "a response twice at once",
+    "an old response again",
+    "an unknown response",
+    "the turn was stopped",
+    "the daemon died or came back",
+    "the host closed its end",
+    "the host closed its end during an ask",
+    "the agent was killed and resumed",
+];
+
+fn nothing_is_wrong(found: &Found) {
+    let wrong =
+        [found.false_denies, found.false_allows, found.double_runs, found.lost_answers, found.changed_inputs];
+    assert_eq!(wrong, [0; 5], "{found:?}");
+}
+
+/// Pages of memory that this process has.
+fn resident_pages() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn c10_ten_thousand_calls_without_a_false_deny_a_double_run_or_a_lost_answer_in_flat_memory() {
+    let mut pages = Vec::new();
+    let found = run_watched(Kind::Askd, 1, 10_000, |_| pages.push(resident_pages()));
+    nothing_is_wrong(&found);
+    assert_eq!(found.calls, 10_000);
+    assert!(found.ran > 3_000 && found.denied > 1_500 && found.cancelled > 50, "{found:?}");
+    for trouble in TROUBLE {
+        assert!(found.happened.contains(trouble), "{trouble} did not happen: {:?}", found.happened);
+    }
+    // What is held does not grow with the calls: neither as records nor as bytes.
+    assert!(found.most_held < 400, "{found:?}");
+    assert!(found.held_at_the_end < 20, "{found:?}");
+    let (early, late) = (pages[3], pages[pages.len() - 1]);
+    assert!(late < early + 1_024, "{pages:?} pages");
+}
+
+#[test]
+fn c10_other_seeds() {
+    for seed in 2..12 {
+        nothing_is_wrong(&run(Kind::Askd, seed, 400));
+    }
+}
+
+#[test]
+fn c10_the_soak_finds_the_faults_of_the_old_design() {
+    let found = run(Kind::Old, 1, 10_000);
+    assert!(found.false_denies > 0, "{found:?}");
+    assert!(found.double_runs > 0, "{found:?}");
+    assert!(found.lost_answers > 0, "{found:?}");
+}
