@@ -82,7 +82,7 @@ pub(crate) enum Command {
     },
     /// Connect an agent to askd
     Setup(SetupArgs),
-    /// Start an agent under askd, for this run only: askd run -- claude …, askd run -- opencode …
+    /// Start an agent under askd, for this run only: askd run -- claude …, opencode …, pi …
     Run {
         /// The agent's command line
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
@@ -107,6 +107,8 @@ pub(crate) enum Command {
     #[command(hide = true, name = "run-watch")]
     RunWatch {
         pid: u32,
+        #[arg(long)]
+        root: Option<String>,
         #[arg(long)]
         detached: bool,
     },
@@ -292,6 +294,8 @@ pub(crate) enum SetupAgent {
     Zed,
     /// The same in acpx's configuration
     Acpx,
+    /// pi's forwarding directory in askd's settings, so that its subagents' asks come to askd
+    Pi,
     /// Print what to put into any other ACP client's configuration
     Acp,
 }

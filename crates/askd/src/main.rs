@@ -117,7 +117,7 @@ fn run(cli: Cli) -> Done {
         Command::Demo(args) => cmd::demo::demo(&desk, cli.plain, args),
         Command::Doctor => cmd::doctor::doctor(&desk),
         Command::Config { action } => cmd::config::command(&desk, action),
-        Command::RunWatch { pid, detached } => cmd::run_watch::watch(&desk, pid, detached),
+        Command::RunWatch { pid, root, detached } => cmd::run_watch::watch(&desk, pid, root, detached),
         Command::Hook { .. } => Ok(status::OK),
     }
 }

@@ -3,10 +3,12 @@
 
 mod host;
 mod rpc;
+mod run;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use askd_tests::{Model, Program, Step, World, package};
@@ -64,4 +66,22 @@ fn env(world: &World) -> Vec<(String, String)> {
 
 fn bash(command: &str) -> Step {
     Step::call("bash", json!({"command": command}))
+}
+
+fn forwarding_dir(world: &World) -> PathBuf {
+    agent_dir(world).join("sessions/permission-forwarding")
+}
+
+/// Every file in the directory, by its path within.
+fn files(dir: &Path) -> BTreeSet<String> {
+    let (mut found, mut dirs) = (BTreeSet::new(), vec![dir.to_path_buf()]);
+    while let Some(next) = dirs.pop() {
+        for entry in fs::read_dir(next).into_iter().flatten().flatten() {
+            match entry.path() {
+                path if path.is_dir() && !path.is_symlink() => dirs.push(path),
+                path => drop(found.insert(path.strip_prefix(dir).unwrap_or(&path).display().to_string())),
+            }
+        }
+    }
+    found
 }

@@ -1,11 +1,12 @@
 //! pi with the extension pi-permission-system: its RPC mode behind a proxy, and where pi keeps what. It never decides an
 //! ask. Asks that travel through pi's forwarding directory are another module's.
 //!
-//! Read [`rpc`] first.
+//! Read [`rpc`] first, and [`found`]: what keeps pi's asks from askd.
 
 use std::env;
 use std::path::PathBuf;
 
+pub mod found;
 pub mod rpc;
 
 /// How askd names this agent.

@@ -9,7 +9,7 @@ use askd_hook::claude::settings::{EventHook, Findings, MOST_TIMEOUT_SECS, hidden
 use askd_wire::{Health, VERSION};
 
 use crate::claude;
-use crate::cmd::{config, doctor_acp};
+use crate::cmd::{config, doctor_acp, doctor_pi};
 use crate::context::Desk;
 use crate::failure::{Done, status};
 use crate::out::{self, Style, one_line, safe};
@@ -71,6 +71,7 @@ pub(crate) fn doctor(desk: &Desk) -> Done {
     program(&mut report);
     claude_code(desk, &mut report);
     doctor_acp::clients(&mut report);
+    doctor_pi::pi(desk, &mut report);
     let health = running(desk, &mut report);
     places(&desk.places, &mut report);
     settings(desk, health.as_ref(), &mut report);

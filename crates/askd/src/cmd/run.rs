@@ -191,8 +191,14 @@ fn is_headless(args: &[OsString]) -> bool {
 /// A process beside the agent that tells on standard error what it waits for. Its parent ends at once, so that it is
 /// no child of the agent, and it has nothing of the agent's environment.
 pub(super) fn start_watch(exe: &Path) {
+    start_watch_of(exe, None);
+}
+
+/// The same, also for the asks of this root session.
+pub(super) fn start_watch_of(exe: &Path, root: Option<&str>) {
     let mut command = Command::new(exe);
     command.arg("run-watch").arg(std::process::id().to_string());
+    command.args(root.map(|root| format!("--root={root}")));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     if let Ok(mut first) = command.spawn() {
         let _ = first.wait();

@@ -5,28 +5,25 @@
 //! ends.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Read};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use askd_agents::foreground::terminal_has_sent_it;
 use askd_agents::hidden::HiddenAdapter;
 use askd_agents::opencode::Opencode;
 use askd_agents::opencode::carry::{AgentEnd, Around, Carrier};
 use askd_client::daemon::Door;
 use askd_wire::Instance;
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::low_level::pipe;
 
 use crate::context::Desk;
-use crate::failure::{Done, Failure, status};
+use crate::failure::{Done, Failure};
 use crate::out;
 
+use super::beside::{Signals, status_of, was_killed};
 use super::run::{not_started, start_watch};
 
 /// What opencode is asked to be.
@@ -260,59 +257,9 @@ fn wait(child: &mut Child, carrier: Option<Carrier>) -> Done {
     let ended =
         child.wait().map_err(|error| Failure::unavailable(format!("waiting for opencode: {error}")))?;
     if let Some(carrier) = carrier {
-        let killed = matches!(ended.signal(), Some(SIGKILL | SIGABRT | SIGSEGV | SIGBUS));
-        carrier.finish(if killed { AgentEnd::Killed } else { AgentEnd::Exited });
+        carrier.finish(if was_killed(ended) { AgentEnd::Killed } else { AgentEnd::Exited });
     }
     Ok(status_of(ended))
-}
-
-const SIGKILL: i32 = Signal::KILL.as_raw();
-const SIGABRT: i32 = Signal::ABORT.as_raw();
-const SIGSEGV: i32 = Signal::SEGV.as_raw();
-const SIGBUS: i32 = Signal::BUS.as_raw();
-
-/// As a shell tells it.
-fn status_of(ended: ExitStatus) -> u8 {
-    let code = ended.code().or_else(|| ended.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(status::DENIED)
-}
-
-/// Signals that end a program. Those that the terminal sends reach the agent by themselves; the others are handed on.
-struct Signals(Vec<(UnixStream, Signal)>);
-
-impl Signals {
-    fn catch() -> Result<Self, Failure> {
-        let catch = |(number, signal): (i32, Signal)| -> io::Result<(UnixStream, Signal)> {
-            let (read, write) = UnixStream::pair()?;
-            pipe::register(number, write)?;
-            Ok((read, signal))
-        };
-        let all =
-            [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP), (SIGINT, Signal::INT), (SIGQUIT, Signal::QUIT)];
-        let caught: io::Result<Vec<_>> = all.into_iter().map(catch).collect();
-        caught.map(Self).map_err(|error| Failure::unavailable(format!("signals: {error}")))
-    }
-
-    fn hand_on_to(self, child: &Child) -> Result<(), Failure> {
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        for (mut stream, signal) in self.0 {
-            let hand_on = move || {
-                let mut one = [0];
-                while stream.read(&mut one).is_ok_and(|count| count > 0) {
-                    if matches!(signal, Signal::INT | Signal::QUIT) && terminal_has_sent_it() {
-                        continue;
-                    }
-                    if let Some(pid) = pid {
-                        // Gone already: then this process ends too.
-                        let _ = kill_process(pid, signal);
-                    }
-                }
-            };
-            let started = thread::Builder::new().name("signals".to_owned()).spawn(hand_on);
-            started.map_err(|error| Failure::unavailable(format!("signals: {error}")))?;
-        }
-        Ok(())
-    }
 }
 
 fn mode(args: &[&str]) -> Mode {

@@ -20,16 +20,17 @@ const TICK: Duration = Duration::from_secs(1);
 /// Columns of what would run.
 const COLUMNS: usize = 80;
 
-pub(crate) fn watch(desk: &Desk, pid: u32, detached: bool) -> Done {
+pub(crate) fn watch(desk: &Desk, pid: u32, root: Option<String>, detached: bool) -> Done {
     if !detached {
         let exe = daemon::own_exe().ok_or_else(|| Failure::quiet(status::UNAVAILABLE))?;
         let mut command = Command::new(exe);
         command.args(["run-watch", &pid.to_string(), "--detached"]);
+        command.args(root.map(|root| format!("--root={root}")));
         // Its end is nobody's affair.
         let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         return spawned.map(|_| status::OK).map_err(|_| Failure::quiet(status::UNAVAILABLE));
     }
-    let Some(agent) = Agent::of(pid) else { return Ok(status::OK) };
+    let Some(agent) = Agent::of(pid, root) else { return Ok(status::OK) };
     let mut told: Vec<String> = Vec::new();
     while agent.lives() {
         let Some(mut events) = open(desk) else {
@@ -90,12 +91,14 @@ struct Agent {
     pid: u32,
     process: Pid,
     handle: Option<OwnedFd>,
+    /// The session that its subagents ask, where those are processes of their own.
+    root: Option<String>,
 }
 
 impl Agent {
-    fn of(pid: u32) -> Option<Self> {
+    fn of(pid: u32, root: Option<String>) -> Option<Self> {
         let process = process::of(pid)?;
-        Some(Self { pid, process, handle: process::handle(process) })
+        Some(Self { pid, process, handle: process::handle(process), root })
     }
 
     fn lives(&self) -> bool {
@@ -107,6 +110,9 @@ impl Agent {
 
     /// The instance is `host:pid@start`.
     fn asks(&self, ask: &Ask) -> bool {
+        if self.root.as_ref() == Some(&ask.lineage.root) {
+            return true;
+        }
         let instance = ask.lineage.instance.as_deref().unwrap_or_default();
         let pid = instance.rsplit_once(':').map(|(_, rest)| rest.split('@').next().unwrap_or_default());
         pid.and_then(|pid| pid.parse().ok()) == Some(self.pid)
@@ -140,8 +146,9 @@ mod tests {
     #[test]
     fn asks_of_this_process_are_told_with_what_to_type() {
         let ask = samples::background();
-        assert!(Agent::of(42).unwrap().asks(&ask));
-        assert!(!Agent::of(7).unwrap().asks(&ask));
+        assert!(Agent::of(42, None).unwrap().asks(&ask));
+        assert!(!Agent::of(7, None).unwrap().asks(&ask));
+        assert!(Agent::of(7, Some(ask.lineage.root.clone())).unwrap().asks(&ask));
         let line = line(&ask);
         assert!(line.starts_with("waiting: askd allow k7f  (Bash: cargo test↵rm x"), "{line}");
     }

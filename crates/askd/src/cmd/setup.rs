@@ -27,6 +27,7 @@ pub(crate) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
         SetupAgent::ClaudeCode => {}
         SetupAgent::Zed => return setup_client::setup(desk, args, Client::Zed),
         SetupAgent::Acpx => return setup_client::setup(desk, args, Client::Acpx),
+        SetupAgent::Pi => return super::setup_pi::setup(desk, args),
         SetupAgent::Acp => return setup_client::print(desk, &args.command),
     }
     let file = claude::config_dir()?.join("settings.json");

@@ -77,7 +77,7 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs, client: Client) -> Done {
 }
 
 /// `before`: done before the file is written; `told`: says what was done.
-fn change(
+pub(super) fn change(
     args: &SetupArgs,
     file: &std::path::Path,
     target: &Target,

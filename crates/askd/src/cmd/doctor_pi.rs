@@ -1,0 +1,49 @@
+//! What `askd doctor` says of pi.
+
+use askd_agents::pi::found;
+
+use super::doctor::Report;
+use super::setup_pi;
+use crate::claude::on_path;
+use crate::context::Desk;
+use crate::out::safe;
+
+pub(super) fn pi(desk: &Desk, report: &mut Report) {
+    let program = on_path("pi");
+    let Ok(dir) = setup_pi::agent_dir() else { return };
+    // Who has no pi need not hear of it.
+    if !dir.is_dir() {
+        return;
+    }
+    let project = std::env::current_dir().ok();
+    let findings = found::look(&dir, project.as_deref());
+    if let Some(extension) = &findings.extension {
+        let program = program.map(|program| format!(", {}", safe(&program.to_string_lossy())));
+        report.good(format!(
+            "pi{}: permission extension {} in {}",
+            program.unwrap_or_default(),
+            safe(findings.version.as_deref().unwrap_or("of an unknown version")),
+            safe(&extension.to_string_lossy())
+        ));
+    }
+    for (problem, todo) in setup_pi::gaps(&findings) {
+        report.problem(format!("pi: {problem}"), todo);
+    }
+    let forwarding = found::forwarding_dir(&dir);
+    let served = setup_pi::is_served(desk, &forwarding);
+    if served {
+        report.good(format!("pi: the daemon serves {}", safe(&forwarding.to_string_lossy())));
+    } else if findings.extension.is_some() {
+        report.note(
+            "pi: what its subagents ask does not come to askd",
+            "askd setup pi; or for one run: askd run -- pi …",
+        );
+    }
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if served && findings.needs_hint() && !set("PI_IS_SUBAGENT") {
+        report.note(
+            "pi: PI_IS_SUBAGENT is not set here: this version's subagents without a screen deny instead of asking",
+            "export PI_IS_SUBAGENT=1 where pi starts; askd run -- pi … sets it",
+        );
+    }
+}
