@@ -39,7 +39,8 @@ pub enum Journal {
     /// Gone with the process.
     #[default]
     Memory,
-    /// An SQLite file of this host alone; asks that are open outlive the process.
+    /// An SQLite file of this host alone, in a directory that only its user can read (mode 0700); asks that are open
+    /// outlive the process.
     File(PathBuf),
 }
 

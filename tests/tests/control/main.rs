@@ -4,6 +4,7 @@
 mod answers;
 mod ends;
 mod hooks;
+mod many;
 mod runs;
 mod sdk;
 
