@@ -126,7 +126,10 @@ fn raw(value: &DeValue<'_>) -> Raw {
         DeValue::Boolean(on) => Raw::Switch(*on),
         DeValue::Float(_) => Raw::Other("a fraction"),
         DeValue::Datetime(_) => Raw::Other("a date"),
-        DeValue::Array(_) => Raw::Other("a list"),
+        DeValue::Array(items) => {
+            let text = |item: &Spanned<DeValue<'_>>| item.get_ref().as_str().map(str::to_owned);
+            items.iter().map(text).collect::<Option<_>>().map_or(Raw::Other("a list"), Raw::Texts)
+        }
         DeValue::Table(_) => Raw::Other("a section"),
     }
 }

@@ -124,6 +124,12 @@ pub static KEYS: &[Key] = &[
         meaning: "Whether a requester starts the daemon when none runs.",
         slot: |s| Slot::Switch(&mut s.daemon.autostart),
     },
+    Key {
+        name: "spool.dirs",
+        meaning: "Forwarding directories that the daemon serves, as absolute paths; for pi the directory \
+                  sessions/permission-forwarding in its agent directory.",
+        slot: |s| Slot::Paths(&mut s.spool.dirs),
+    },
 ];
 
 /// Keys that belong to askd and that this version does not serve. A key moves up from here when what it sets is built.
@@ -140,7 +146,6 @@ const NOT_SERVED: &[&str] = &[
     "web.public_url",
     "journal.allow_unsafe",
     "notify.command",
-    "spool.dirs",
 ];
 
 impl Key {

@@ -28,5 +28,5 @@ pub use loosen::{Effective, Loosening, effective, loosenings, warnings};
 pub use print::{default_file, schema};
 pub use settings::{
     Acp, BackgroundDeny, ClientDismiss, Daemon, HoldBackground, Hook, Journal, JournalUrl, Notify,
-    Permissions, Remote, Settings, Subagents, TimedDefault, Unreachable,
+    Permissions, Remote, Settings, Spool, Subagents, TimedDefault, Unreachable,
 };

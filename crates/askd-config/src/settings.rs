@@ -27,6 +27,16 @@ pub struct Settings {
     pub journal: Journal,
     /// The daemon itself.
     pub daemon: Daemon,
+    /// Forwarding directories.
+    pub spool: Spool,
+}
+
+/// `[spool]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spool {
+    /// Forwarding directories that the daemon serves, as absolute paths; for pi the directory sessions/permission-forwarding in its agent directory.
+    pub dirs: Vec<PathBuf>,
 }
 
 /// `[permissions]`

@@ -1,7 +1,7 @@
 //! One setting, seen as a place that a value can be put into.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::settings::{
     BackgroundDeny, ClientDismiss, HoldBackground, JournalUrl, Subagents, TimedDefault, Unreachable,
@@ -19,6 +19,8 @@ pub(crate) enum Raw {
     /// None when it fits no number that anybody means.
     Number(Option<i64>),
     Switch(bool),
+    /// A list of texts.
+    Texts(Vec<String>),
     /// A value of some other sort, named.
     Other(&'static str),
 }
@@ -39,6 +41,8 @@ pub(crate) enum Slot<'a> {
     Word(&'a mut dyn Word),
     Switch(&'a mut bool),
     Journal(&'a mut JournalUrl),
+    /// Absolute paths; in the environment with colons between them.
+    Paths(&'a mut Vec<PathBuf>),
 }
 
 impl Slot<'_> {
@@ -81,6 +85,20 @@ impl Slot<'_> {
                     _ => return Err(Wrong::RelativePath),
                 };
             }
+            Slot::Paths(place) => {
+                let texts: Vec<&str> = match raw {
+                    Raw::Texts(texts) => texts.iter().map(String::as_str).collect(),
+                    Raw::Untyped { text, .. } => text.split(':').filter(|path| !path.is_empty()).collect(),
+                    other => return Err(Wrong::Sort(other.sort())),
+                };
+                if texts.iter().any(|path| path.contains('\0')) {
+                    return Err(Wrong::Value);
+                }
+                if texts.iter().any(|path| !Path::new(path).is_absolute()) {
+                    return Err(Wrong::RelativePath);
+                }
+                *place = texts.into_iter().map(PathBuf::from).collect();
+            }
         }
         Ok(())
     }
@@ -92,6 +110,9 @@ impl Slot<'_> {
             Slot::Word(word) => word.get().to_owned(),
             Slot::Switch(on) => on.to_string(),
             Slot::Journal(url) => url.to_string(),
+            Slot::Paths(paths) => {
+                paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":")
+            }
         }
     }
 
@@ -100,6 +121,11 @@ impl Slot<'_> {
         match self {
             Slot::Number(..) | Slot::Switch(_) => self.plain(),
             Slot::Word(_) | Slot::Journal(_) => quoted(&self.plain()),
+            Slot::Paths(paths) => {
+                let quoted: Vec<String> =
+                    paths.iter().map(|path| quoted(&path.display().to_string())).collect();
+                format!("[{}]", quoted.join(", "))
+            }
         }
     }
 
@@ -112,6 +138,7 @@ impl Slot<'_> {
             Slot::Journal(_) => {
                 "\"sqlite:\" for the default place, or \"sqlite:\" and an absolute path".to_owned()
             }
+            Slot::Paths(_) => "a list of absolute paths".to_owned(),
         }
     }
 }
@@ -129,6 +156,7 @@ impl Raw {
             Self::Untyped { .. } | Self::Text(_) => "a text",
             Self::Number(_) => "a number",
             Self::Switch(_) => "a switch",
+            Self::Texts(_) => "a list",
             Self::Other(name) => name,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use askd_config::{
     BackgroundDeny, Config, ConfigErrors, Effective, HoldBackground, Layers, Origin, TimedDefault,
@@ -82,10 +82,21 @@ fn decision(from: TimedDefault) -> Decision {
     }
 }
 
+/// Whoever acts on settings beside the daemon. It is called from the daemon's tasks and must not block.
+#[derive(Clone)]
+pub struct SettingsWatch(pub Arc<dyn Fn(&askd_config::Settings) + Send + Sync>);
+
+impl std::fmt::Debug for SettingsWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SettingsWatch").finish_non_exhaustive()
+    }
+}
+
 /// The settings in force, and what waits for a person.
 #[derive(Debug)]
 pub(crate) struct Live {
     sources: Sources,
+    watch: Option<SettingsWatch>,
     now: Mutex<Known>,
     /// Two readings at a time could leave the older one in force.
     reading: tokio::sync::Mutex<()>,
@@ -105,7 +116,12 @@ struct Known {
 
 impl Live {
     /// `config` was read from `sources` at the start.
-    pub(crate) fn new(sources: Sources, config: Config, effective: &Effective) -> Self {
+    pub(crate) fn new(
+        sources: Sources,
+        config: Config,
+        effective: &Effective,
+        watch: Option<SettingsWatch>,
+    ) -> Self {
         let known = Known {
             in_force: effective.settings.clone(),
             waiting: effective.waiting.clone(),
@@ -113,7 +129,14 @@ impl Live {
             file: stamp(&sources.file),
             config,
         };
-        Self { sources, now: Mutex::new(known), reading: tokio::sync::Mutex::default() }
+        Self { sources, watch, now: Mutex::new(known), reading: tokio::sync::Mutex::default() }
+    }
+
+    /// Tells the settings in force to whoever acts on them beside the daemon.
+    pub(crate) fn tell(&self) {
+        if let (Some(watch), (Some(settings), _)) = (&self.watch, self.in_force()) {
+            (watch.0)(&settings);
+        }
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -212,6 +235,7 @@ impl Live {
             known.waiting = effective.waiting;
             known.config = config;
         }
+        self.tell();
     }
 }
 

@@ -31,7 +31,7 @@ use crate::origins::Origins;
 use crate::peer::Peer;
 use crate::publish::{self, Hub, What};
 use crate::server::{self, Door, Traffic};
-use crate::settings::{self, Live, Sources};
+use crate::settings::{self, Live, SettingsWatch, Sources};
 use crate::{agents, alarm, edits};
 
 /// How long replies may take to get out when the daemon leaves.
@@ -54,6 +54,8 @@ pub struct Options {
     pub no_surfaces: bool,
     /// A requester started it, not a person.
     pub autostarted: bool,
+    /// Is told the settings in force as soon as the daemon listens, and again whenever they may have changed.
+    pub watch: Option<SettingsWatch>,
 }
 
 /// Why a daemon did not start. Nothing was changed and no ask was touched.
@@ -133,7 +135,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let obsolete = effective.obsolete.clone();
     let retention_ms =
         i64::try_from(config.settings().journal.retention_days).unwrap_or(i64::MAX / DAY_MS) * DAY_MS;
-    let live = Live::new(sources, config, &effective);
+    let live = Live::new(sources, config, &effective, options.watch.clone());
 
     // One thread serves the sockets beside the writer's: what they hand each other does not go over a third.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -197,6 +199,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         ));
         let edits = tokio::spawn(edits::follow(Arc::clone(&app)));
         announce(places)?;
+        app.live.tell();
         tracing::info!("askd {VERSION} listens in {}", places.run_dir().display());
 
         let how = until_told(&mut leaving).await?;

@@ -27,6 +27,7 @@ mod requester;
 mod shape;
 mod shell;
 pub mod soak;
+pub mod spool;
 mod story;
 mod surface;
 mod tenets;

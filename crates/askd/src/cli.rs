@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Claude(ClaudeArgs),
     /// MCP server with the permission tool, for claude -p --permission-prompt-tool mcp__askd__ask
     Mcp(McpArgs),
+    /// Serve a forwarding directory, for agents and scripts that have only a file system
+    Spool(SpoolArgs),
     /// A scripted agent whose asks behave like real ones, to try askd without any agent
     Demo(DemoArgs),
     /// Check the hooks, the agent, the daemon and the settings, and say what to do
@@ -367,6 +369,23 @@ pub(crate) enum AcpSubagents {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Every request in DIR/sessions/SESSION/requests becomes an ask; its answer is written to DIR/sessions/SESSION/responses.
+Several may serve one directory: each session has one server at a time, and another one takes over when it ends. To have
+the daemon serve directories itself: [spool] dirs in config.toml. The format is described in docs/spool.md.")]
+pub(crate) struct SpoolArgs {
+    /// The forwarding directory; for pi: sessions/permission-forwarding in its agent directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: std::path::PathBuf,
+    /// Serve only this session and make its directories before anybody asks; may be given several times
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Vec<String>,
+    /// Do not use hints of the kernel: look every second, as on file systems that give none
+    #[arg(long)]
+    pub(crate) no_hints: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Line mode, readable by a screen reader
     #[arg(long)]
@@ -431,7 +450,7 @@ mod tests {
     #[test]
     fn help_names_only_what_is_built() {
         let help = Cli::command().render_long_help().to_string();
-        for word in ["spool", "web", "run-watch"] {
+        for word in ["web", "run-watch"] {
             assert!(!help.contains(&format!("\n  {word} ")), "{word} is in the help: {help}");
         }
     }

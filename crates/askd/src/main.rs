@@ -114,6 +114,7 @@ fn run(cli: Cli) -> Done {
         Command::Acp(args) => cmd::acp::acp(&desk, args),
         Command::Claude(args) => cmd::claude::claude(&desk, args),
         Command::Mcp(args) => cmd::mcp::mcp(&desk, &args),
+        Command::Spool(args) => cmd::spool::spool(&desk, args),
         Command::Demo(args) => cmd::demo::demo(&desk, cli.plain, args),
         Command::Doctor => cmd::doctor::doctor(&desk),
         Command::Config { action } => cmd::config::command(&desk, action),

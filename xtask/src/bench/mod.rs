@@ -9,6 +9,7 @@ mod http;
 mod idle;
 mod report;
 mod samples;
+mod spool;
 mod world;
 mod writer;
 
@@ -65,6 +66,7 @@ fn measure(root: &Path, quick: bool) -> Result<()> {
     daemon::measure_crowd(&world, &mut report);
     writer::measure(&world, &mut report);
     acp::measure(&world, &mut report);
+    spool::measure(&world, &mut report);
     idle::measure(&world, &mut report);
     report.print();
     report.write(&target_dir(root).join("bench.json"))?;

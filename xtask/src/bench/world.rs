@@ -94,7 +94,13 @@ impl World {
 
     /// Starts a daemon in a new directory and waits until it can be asked.
     pub(crate) fn daemon(&self, name: &str) -> Result<Daemon> {
+        self.daemon_with(name, "")
+    }
+
+    /// The same with this config.
+    pub(crate) fn daemon_with(&self, name: &str, config: &str) -> Result<Daemon> {
         let place = self.place(name)?;
+        fs::write(place.join("config.toml"), config)?;
         let log = fs::File::create(place.join("daemon.log"))?;
         let mut child = Self::clean(&self.askd, &place)
             .arg("daemon")

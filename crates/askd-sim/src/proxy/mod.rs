@@ -8,7 +8,7 @@
     reason = "what cannot fail here is a fault of the world itself, told by its seed"
 )]
 
-mod daemon;
+pub(crate) mod daemon;
 mod world;
 
 use std::collections::BTreeSet;

@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::cli::{DaemonAction, DaemonArgs};
 use crate::cmd::restart;
+use crate::cmd::spool::Trees;
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
 use crate::out;
@@ -40,8 +41,12 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
         // Telling it on a terminal that was closed would be a panic, and the daemon outlives its terminal.
         .log_internal_errors(false)
         .init();
-    let options = Options { places: desk.places.clone(), journal, no_surfaces, autostarted };
-    askd_daemon::run(options).map_err(|error| {
+    let trees = Trees::start(desk.places.clone());
+    let watch = Some(trees.watch());
+    let options = Options { places: desk.places.clone(), journal, no_surfaces, autostarted, watch };
+    let ran = askd_daemon::run(options);
+    trees.stop();
+    ran.map_err(|error| {
         // The config's errors are several lines, each made safe where it was made.
         let lines: Vec<String> = error.to_string().lines().map(out::one_line).collect();
         Failure::new(error.status(), lines.join("\n"))

@@ -25,4 +25,5 @@ pub(crate) mod run_watch;
 pub(crate) mod setup;
 mod setup_client;
 mod setup_pi;
+pub(crate) mod spool;
 pub(crate) mod status;

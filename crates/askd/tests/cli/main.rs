@@ -14,5 +14,6 @@ mod run;
 mod run_opencode;
 mod setup;
 mod setup_client;
+mod spool;
 mod terminal;
 mod world;

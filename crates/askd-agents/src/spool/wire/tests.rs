@@ -209,6 +209,28 @@ fn any_outcome() -> impl Strategy<Value = Outcome> {
     })
 }
 
+/// The corpus of the fuzz target `spool`, on the stable compiler.
+#[test]
+fn s6_the_corpus_of_the_fuzzer_is_read_without_a_fault() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/spool");
+    let mut read_well = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
+        let stem = String::from_utf8_lossy(parts.next().unwrap()).into_owned();
+        let file = parts.next().unwrap_or_default();
+        for target in ["s", "parent-abc"] {
+            let Ok(request) = read(file, &stem, target, PI_LIMIT) else { continue };
+            read_well += 1;
+            assert!(request.id == stem && request.target == target && is_safe_stem(&stem));
+            serde_json::to_vec(&request.raise(request.limit, PI_LIMIT)).unwrap();
+            let told = object(&request.unavailable("why", 1));
+            assert!(told["approved"] != true && told["outcome"] != "allowed");
+        }
+    }
+    assert!(read_well >= 4);
+}
+
 proptest! {
     #[test]
     fn f12_approved_and_state_agree_and_only_an_allowing_outcome_is_a_yes(outcome in any_outcome()) {

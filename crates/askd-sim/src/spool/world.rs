@@ -1,0 +1,613 @@
+//! One world from its beginning to its end, and what must hold in it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use askd_agents::spool::machine::{Action, AskNo, Evidence, Found, Id, Machine};
+use askd_agents::spool::wire;
+use askd_core::{AskId, Command, Decision, LinkId, OutcomeKind, Refusal};
+use askd_wire::{Observation, ObservationBatch, RaiseAsk};
+use serde_json::Value;
+
+use super::disk::{Disk, Which};
+use crate::dice::Dice;
+use crate::proxy::daemon::Daemon;
+
+const SESSION: &str = "s";
+/// How long those requesters wait that give up by themselves.
+const LIMIT: Duration = Duration::from_secs(600);
+const WALL: i64 = 1_800_000_000_000;
+
+/// An ask's thread of a server.
+struct Thread {
+    raise: RaiseAsk,
+    id: Option<AskId>,
+    linked: bool,
+    told: bool,
+    orders: VecDeque<Order>,
+}
+
+enum Order {
+    Withdraw(&'static str),
+    Handed,
+    Confirmed,
+    Elsewhere(Option<bool>),
+}
+
+/// One process that serves the tree.
+struct Server {
+    machine: Machine,
+    threads: BTreeMap<AskNo, Thread>,
+    link: LinkId,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Make,
+    Write,
+    Wait,
+    /// It has its answer, and its request is still there.
+    Remove,
+    Done,
+}
+
+/// A requester.
+struct Child {
+    step: Step,
+    limit: Option<Duration>,
+    since: Duration,
+    got: Option<Value>,
+    gave_up: bool,
+    dead: bool,
+    /// Somebody else answered it first.
+    other: Option<bool>,
+}
+
+pub(crate) struct World {
+    seed: u64,
+    dice: Dice,
+    disk: Disk,
+    daemon: Daemon,
+    servers: [Option<Server>; 2],
+    /// Who holds the session's lock.
+    holder: Option<usize>,
+    children: BTreeMap<String, Child>,
+    now: Duration,
+    looked: Duration,
+    server_died: bool,
+    /// What people said, by stem.
+    said: BTreeMap<String, Vec<Decision>>,
+    pub(crate) happened: BTreeSet<&'static str>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut world = Self {
+            seed,
+            dice: Dice::new(seed),
+            disk: Disk::default(),
+            daemon: Daemon::new(),
+            servers: [None, None],
+            holder: None,
+            children: BTreeMap::new(),
+            now: Duration::from_secs(100_000),
+            looked: Duration::ZERO,
+            server_died: false,
+            said: BTreeMap::new(),
+            happened: BTreeSet::new(),
+        };
+        world.start(0);
+        world
+    }
+
+    pub(crate) fn live(&mut self) {
+        for _ in 0..300 {
+            self.step();
+        }
+        self.drain();
+    }
+
+    fn happen(&mut self, what: &'static str) {
+        self.happened.insert(what);
+    }
+
+    fn step(&mut self) {
+        match self.dice.below(100) {
+            0..7 if self.children.len() < 8 => self.child_begins(),
+            7..35 => self.child_works(),
+            35..60 => self.thread_works(),
+            60..72 => self.look(),
+            72..80 => self.person_answers(),
+            80..88 => {
+                let ms = [5, 50, 450, 1000, 2100][self.dice.index(5)];
+                self.pass(ms);
+            }
+            88..93 => self.somebody_removes(),
+            93 => self.disk.full = !self.disk.full && self.dice.percent(50),
+            94 => self.daemon_dies_or_comes(),
+            95 if self.dice.percent(30) => self.server_dies_or_comes(),
+            96 => self.child_dies_or_gives_up(),
+            97 if self.dice.percent(40) => self.somebody_else_answers(),
+            98 if self.dice.percent(20) => self.pass(60_000),
+            _ => self.look(),
+        }
+    }
+
+    // ---- requesters
+
+    fn child_begins(&mut self) {
+        let stem = format!("r{}", self.children.len());
+        let limit = self.dice.percent(40).then_some(LIMIT);
+        let child = Child {
+            step: Step::Make,
+            limit,
+            since: self.now,
+            got: None,
+            gave_up: false,
+            dead: false,
+            other: None,
+        };
+        self.children.insert(stem, child);
+    }
+
+    fn child_works(&mut self) {
+        let alive: Vec<String> = self
+            .children
+            .iter()
+            .filter(|(_, child)| child.step != Step::Done && !child.dead)
+            .map(|(stem, _)| stem.clone())
+            .collect();
+        if !alive.is_empty() {
+            let stem = alive[self.dice.index(alive.len())].clone();
+            self.child_step(&stem);
+        }
+    }
+
+    fn child_step(&mut self, stem: &str) {
+        let now = self.now;
+        let child = self.children.get_mut(stem).unwrap();
+        match child.step {
+            Step::Make => {
+                self.disk.make(Which::Requests);
+                child.step = Step::Write;
+            }
+            Step::Write => {
+                let limit = child.limit.map(|l| format!(r#","gives_up_secs":{}"#, l.as_secs()));
+                let limit = limit.unwrap_or_default();
+                let text =
+                    format!(r#"{{"askd":1,"id":"{stem}","tool":"T","input":{{"n":"{stem}"}}{limit}}}"#);
+                if self.disk.write(Which::Requests, stem, &text) {
+                    child.step = Step::Wait;
+                    child.since = now;
+                } else {
+                    child.step = Step::Make;
+                    self.happened.insert("the second race");
+                }
+            }
+            Step::Wait => {
+                if let Some((_, text)) = self.disk.read(Which::Responses, stem) {
+                    child.got = Some(serde_json::from_str(&text).unwrap());
+                    self.disk.remove(Which::Responses, stem);
+                    child.step = Step::Remove;
+                } else if child.limit.is_some_and(|limit| now >= child.since + limit) {
+                    child.gave_up = true;
+                    child.step = Step::Remove;
+                    self.happened.insert("gave up by itself");
+                }
+            }
+            Step::Remove => {
+                self.disk.remove(Which::Requests, stem);
+                self.disk.rude_clean_up();
+                child.step = Step::Done;
+            }
+            Step::Done => {}
+        }
+    }
+
+    fn child_dies_or_gives_up(&mut self) {
+        let waiting: Vec<String> = self
+            .children
+            .iter()
+            .filter(|(_, child)| child.step == Step::Wait && !child.dead)
+            .map(|(stem, _)| stem.clone())
+            .collect();
+        let Some(stem) = (!waiting.is_empty()).then(|| waiting[self.dice.index(waiting.len())].clone())
+        else {
+            return;
+        };
+        let child = self.children.get_mut(&stem).unwrap();
+        if self.dice.percent(50) {
+            child.dead = true;
+            self.happen("a requester died");
+            let id = id(&stem);
+            if let Some(server) = self.holder.and_then(|n| self.servers[n].as_mut()) {
+                server.machine.died(&id);
+            }
+            self.act();
+        } else {
+            child.gave_up = true;
+            child.step = Step::Remove;
+            self.happen("a requester left");
+        }
+    }
+
+    // ---- everybody else
+
+    fn somebody_removes(&mut self) {
+        match self.dice.below(8) {
+            0 => self.disk.remove_all(Some(Which::Responses)),
+            1 => self.disk.remove_all(Some(Which::Requests)),
+            2 => self.disk.remove_all(None),
+            3 => self.disk.remove_sentinel(Which::Requests),
+            4 => self.disk.remove_sentinel(Which::Responses),
+            _ => self.disk.rude_clean_up(),
+        }
+        self.happen("somebody removed");
+    }
+
+    fn somebody_else_answers(&mut self) {
+        let stems: Vec<String> = self.children.keys().cloned().collect();
+        let waits = |world: &mut Self, stem: &String| {
+            world.children[stem].step == Step::Wait
+                && world.disk.read(Which::Requests, stem).is_some()
+                && world.disk.read(Which::Responses, stem).is_none()
+        };
+        let Some(stem) = stems.into_iter().find(|stem| waits(self, stem)) else { return };
+        let allowed = self.dice.percent(50);
+        let outcome = if allowed { "allowed" } else { "denied" };
+        let text = format!(r#"{{"askd":1,"id":"{stem}","outcome":"{outcome}","cause":"other","text":""}}"#);
+        self.disk.make(Which::Responses);
+        self.disk.write(Which::Responses, &stem, &text);
+        self.children.get_mut(&stem).unwrap().other = Some(allowed);
+        self.happen("somebody else answered");
+    }
+
+    fn person_answers(&mut self) {
+        let open: Vec<(AskId, String)> = self
+            .daemon
+            .asks()
+            .filter(|(_, ask)| ask.is_open())
+            .filter_map(|(id, ask)| Some((id, ask.ask.lineage.call.clone()?)))
+            .collect();
+        if open.is_empty() || !self.daemon.is_up() {
+            return;
+        }
+        let (ask, stem) = open[self.dice.index(open.len())].clone();
+        let decision = if self.dice.percent(50) { Decision::Allow } else { Decision::Deny };
+        let option = if decision == Decision::Allow { "allow_once" } else { "reject_once" };
+        if self.daemon.answer(ask, option, decision, "terminal").is_ok() {
+            self.said.entry(stem).or_default().push(decision);
+            if self.servers.iter().all(Option::is_none) {
+                self.happen("answered while nobody served");
+            }
+        }
+    }
+
+    fn daemon_dies_or_comes(&mut self) {
+        if self.daemon.is_up() {
+            if self.dice.percent(40) {
+                self.daemon.die();
+                self.happen("the daemon died");
+                for server in self.servers.iter_mut().flatten() {
+                    for thread in server.threads.values_mut() {
+                        thread.linked = false;
+                    }
+                }
+            }
+        } else {
+            self.daemon.start();
+        }
+    }
+
+    fn server_dies_or_comes(&mut self) {
+        let n = self.dice.index(2);
+        match self.servers[n].take() {
+            Some(server) => {
+                self.server_died = true;
+                self.happen("a server died");
+                let _ = self.daemon.run(&Command::LinkClosed { link: server.link });
+                if self.holder == Some(n) {
+                    self.holder = None;
+                }
+            }
+            None => self.start(n),
+        }
+    }
+
+    fn start(&mut self, n: usize) {
+        let link = self.daemon.link();
+        self.servers[n] = Some(Server { machine: Machine::new(), threads: BTreeMap::new(), link });
+    }
+
+    // ---- the serving side
+
+    fn pass(&mut self, ms: u64) {
+        self.now += Duration::from_millis(ms);
+        self.daemon.pass(ms);
+        if self.now >= self.looked + Duration::from_secs(1) {
+            self.look();
+        }
+        for n in 0..2 {
+            if let Some(server) = &mut self.servers[n] {
+                server.machine.tick(self.now, WALL);
+            }
+        }
+        self.act();
+    }
+
+    fn look(&mut self) {
+        self.looked = self.now;
+        for n in 0..2 {
+            if self.servers[n].is_none() || self.holder.is_some_and(|holder| holder != n) {
+                continue;
+            }
+            let seen = self.disk.look();
+            let server = self.servers[n].as_mut().unwrap();
+            if server.machine.sessions().next().is_none()
+                && seen.as_ref().is_none_or(|seen| seen.requests_dir.is_none())
+            {
+                continue;
+            }
+            self.holder = Some(n);
+            for (stem, stamp) in seen.iter().flat_map(|seen| &seen.requests) {
+                let id = id(stem);
+                if !server.machine.wants(&id, *stamp) {
+                    continue;
+                }
+                let Some((stamp, text)) = self.disk.read(Which::Requests, stem) else { continue };
+                let child = &self.children[stem];
+                let found = Found {
+                    stamp,
+                    request: wire::read(text.as_bytes(), stem, SESSION, LIMIT),
+                    evidence: if child.dead { Evidence::Gone } else { Evidence::Unknown },
+                    age: self.now - child.since,
+                    answered: seen.as_ref().is_some_and(|seen| seen.responses.contains(stem)),
+                };
+                server.machine.found(id, found, self.now);
+            }
+            server.machine.scanned(SESSION, seen.as_ref(), self.now);
+            self.act();
+        }
+    }
+
+    fn act(&mut self) {
+        for n in 0..2 {
+            loop {
+                let Some(server) = &mut self.servers[n] else { break };
+                let actions = server.machine.take();
+                if actions.is_empty() {
+                    break;
+                }
+                for action in actions {
+                    self.act_on(n, action);
+                }
+            }
+        }
+    }
+
+    fn act_on(&mut self, n: usize, action: Action) {
+        let Some(server) = &mut self.servers[n] else { return };
+        let mut order = |no: AskNo, order: Order| {
+            if let Some(thread) = server.threads.get_mut(&no) {
+                thread.orders.push_back(order);
+            }
+        };
+        match action {
+            Action::Keep(name) => {
+                let kept = self.disk.keep();
+                server.machine.kept(&name, kept);
+            }
+            Action::Raise(no, raise) => {
+                let thread =
+                    Thread { raise: *raise, id: None, linked: false, told: false, orders: VecDeque::new() };
+                server.threads.insert(no, thread);
+            }
+            Action::Withdraw(no, cause) => order(no, Order::Withdraw(cause)),
+            Action::Handed(no) => order(no, Order::Handed),
+            Action::Confirmed(no) => order(no, Order::Confirmed),
+            Action::Over(no) => drop(server.threads.remove(&no)),
+            Action::AnsweredElsewhere(no, id) => {
+                let said = self.disk.read(Which::Responses, &id.stem);
+                let said = said.and_then(|(_, text)| serde_json::from_str::<Value>(&text).ok());
+                let said = said.and_then(|told| match told["outcome"].as_str() {
+                    Some("allowed") => Some(true),
+                    Some("denied") => Some(false),
+                    _ => None,
+                });
+                order(no, Order::Elsewhere(said));
+            }
+            Action::Answer(id, bytes) => {
+                let put = self.disk.put(&id.stem, &String::from_utf8(bytes).unwrap());
+                if put.is_err() {
+                    self.happened.insert("the disk was full");
+                }
+                server.machine.placed(&id, put, self.now);
+            }
+            Action::RemoveRequest(id) => self.disk.remove(Which::Requests, &id.stem),
+            Action::RemoveResponse(id) => self.disk.remove(Which::Responses, &id.stem),
+            Action::Leave(_) => {
+                self.disk.leave();
+                if self.holder == Some(n) {
+                    self.holder = None;
+                }
+                self.happened.insert("left");
+            }
+            Action::Beat(_) | Action::Unbeat(_) | Action::Tell(_) => {}
+        }
+    }
+
+    fn thread_works(&mut self) {
+        let n = self.dice.index(2);
+        let Some(server) = &self.servers[n] else { return };
+        let threads: Vec<AskNo> = server.threads.keys().copied().collect();
+        if !threads.is_empty() {
+            let no = threads[self.dice.index(threads.len())];
+            self.thread_step(n, no);
+        }
+    }
+
+    fn thread_step(&mut self, n: usize, no: AskNo) {
+        let server = self.servers[n].as_mut().unwrap();
+        let Some(thread) = server.threads.get_mut(&no) else { return };
+        if !self.daemon.is_up() {
+            server.machine.lost(self.now);
+            return;
+        }
+        let token = Daemon::token();
+        match (thread.orders.pop_front(), thread.id) {
+            (Some(Order::Withdraw(cause)), Some(ask)) => {
+                let cause = cause_of(cause);
+                let done = self.daemon.run(&Command::Withdraw { ask, token, cause });
+                assert!(!matches!(done, Err(Refusal::NotRecorded(_))), "seed {}", self.seed);
+                thread.told = true;
+                if let Some(outcome) = self.daemon.outcome(ask) {
+                    server.machine.outcome(no, &outcome, self.now, WALL);
+                }
+            }
+            (Some(Order::Withdraw(_)), None) => server.machine.refused(no, "never asked", self.now, WALL),
+            (Some(Order::Handed), Some(ask)) => {
+                let _ = self.daemon.run(&Command::Handed { ask, token });
+            }
+            (Some(Order::Confirmed), Some(ask)) => {
+                let _ = self.daemon.run(&Command::Confirmed { ask, token });
+                server.threads.remove(&no);
+            }
+            (Some(Order::Elsewhere(Some(allowed))), _) => {
+                let call = thread.raise.tool_call.clone().unwrap();
+                let batch = ObservationBatch {
+                    agent: thread.raise.agent.clone(),
+                    session: thread.raise.session.clone(),
+                    parent: None,
+                    session_title: None,
+                    cwd: None,
+                    instance: None,
+                    place: None,
+                    observations: vec![Observation::OwnPromptAnswered { call, allowed }],
+                };
+                self.daemon.observe(&batch);
+                server.threads.remove(&no);
+            }
+            (Some(_), _) => drop(server.threads.remove(&no)),
+            (None, _) if !thread.linked => {
+                match self.daemon.raise(&thread.raise, server.link, thread.raise.needs_own_prompt) {
+                    Ok(ask) => {
+                        thread.id = Some(ask);
+                        thread.linked = true;
+                        server.machine.raised();
+                    }
+                    Err(_) => server.machine.lost(self.now),
+                }
+            }
+            (None, Some(ask)) if !thread.told => {
+                if let Some(outcome) = self.daemon.outcome(ask) {
+                    thread.told = true;
+                    server.machine.outcome(no, &outcome, self.now, WALL);
+                }
+            }
+            (None, _) => {}
+        }
+        self.act();
+    }
+
+    // ---- the end
+
+    /// No more faults: everybody comes to an end.
+    fn drain(&mut self) {
+        self.daemon.start();
+        self.disk.full = false;
+        if self.servers.iter().all(Option::is_none) {
+            self.start(0);
+        }
+        for _ in 0..40 {
+            self.pass(450);
+            self.look();
+            for _ in 0..3 {
+                for n in 0..2 {
+                    let Some(server) = &self.servers[n] else { continue };
+                    for no in server.threads.keys().copied().collect::<Vec<_>>() {
+                        self.thread_step(n, no);
+                    }
+                }
+                for stem in self.children.keys().cloned().collect::<Vec<_>>() {
+                    if !self.children[&stem].dead {
+                        self.child_step(&stem);
+                    }
+                }
+            }
+            for _ in 0..3 {
+                self.person_answers();
+            }
+        }
+        self.judge();
+        // Long afterwards nothing is left.
+        for _ in 0..8 {
+            self.pass(200_000);
+            self.look();
+            for stem in self.children.keys().cloned().collect::<Vec<_>>() {
+                if !self.children[&stem].dead {
+                    self.child_step(&stem);
+                }
+            }
+        }
+        let dead = self.children.values().any(|child| child.dead || child.other.is_some());
+        if !self.server_died && !dead {
+            assert_eq!(self.disk.files(), 0, "seed {}: files are left", self.seed);
+            assert!(self.disk.is_gone(), "seed {}: directories are left", self.seed);
+        }
+    }
+
+    fn judge(&mut self) {
+        let seed = self.seed;
+        for (stem, child) in &self.children {
+            let asks: Vec<_> =
+                self.daemon.asks().filter(|(_, ask)| ask.ask.lineage.call.as_deref() == Some(stem)).collect();
+            let said = self.said.get(stem).map(Vec::as_slice).unwrap_or_default();
+            if !self.server_died {
+                assert!(asks.len() <= 1, "seed {seed}: {stem} was asked {} times", asks.len());
+                assert!(said.len() <= 1, "seed {seed}: {stem} was answered {} times", said.len());
+            }
+            if let Some(got) = &child.got {
+                assert_eq!(got["id"], stem.as_str(), "seed {seed}: another one's answer");
+                let allowed = got["outcome"] == "allowed";
+                if got["cause"] == "other" {
+                    assert_eq!(child.other, Some(allowed), "seed {seed}: {stem}");
+                } else if allowed || got["outcome"] == "denied" {
+                    let decision = if allowed { Decision::Allow } else { Decision::Deny };
+                    assert!(said.contains(&decision), "seed {seed}: {stem} got {got}, people said {said:?}");
+                    let kind = if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied };
+                    let recorded = |ask: &askd_core::AskState| {
+                        ask.outcome.as_ref().is_some_and(|outcome| outcome.kind == kind)
+                    };
+                    assert!(asks.iter().any(|(_, ask)| recorded(ask)), "seed {seed}: {stem}");
+                    self.happened.insert("answered");
+                }
+            } else if !child.gave_up && !child.dead && !self.server_died {
+                // With its server alive all the time, whoever waits gets an answer.
+                panic!(
+                    "seed {seed}: {stem} waits for ever at {:?}, asked {}, said {said:?}",
+                    child.step,
+                    asks.len()
+                );
+            }
+            let left = child.dead || child.gave_up;
+            let undecided = said.is_empty() && child.other.is_none();
+            if left && undecided && !self.server_died {
+                let open = asks.iter().any(|(_, ask)| ask.is_open());
+                assert!(!open, "seed {seed}: {stem} is gone and its ask is open");
+            }
+        }
+    }
+}
+
+fn id(stem: &str) -> Id {
+    Id { session: SESSION.to_owned(), stem: stem.to_owned() }
+}
+
+fn cause_of(cause: &str) -> askd_core::Cause {
+    match cause {
+        "requester_gone" => askd_core::Cause::RequesterGone,
+        "requester_limit" => askd_core::Cause::RequesterLimit,
+        "superseded" => askd_core::Cause::Superseded,
+        _ => askd_core::Cause::Cancelled,
+    }
+}

@@ -1,0 +1,97 @@
+//! `askd spool`: serves a forwarding directory until it is told to end. Also what serves the directories of `[spool]
+//! dirs` inside the daemon's process, as requesters of the daemon like any other.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use askd_agents::spool::run::{Options, Server};
+use askd_client::{Places, daemon};
+use askd_daemon::SettingsWatch;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+use crate::cli::SpoolArgs;
+use crate::context::Desk;
+use crate::failure::{Done, Failure, status};
+use crate::out::{self, safe};
+
+pub(crate) fn spool(desk: &Desk, args: SpoolArgs) -> Done {
+    let failed = |error: std::io::Error| Failure::unavailable(format!("signals: {error}"));
+    let (mut signals, told) = UnixStream::pair().map_err(failed)?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        pipe::register(signal, told.try_clone().map_err(failed)?).map_err(failed)?;
+    }
+    let dir = std::path::absolute(&args.dir).map_err(|error| Failure::unavailable(error.to_string()))?;
+    let named = safe(&dir.display().to_string());
+    let options = Options {
+        exe: daemon::own_exe(),
+        sessions: args.session,
+        hints: !args.no_hints,
+        tell: Arc::new(|text| out::tell(&format!("askd spool: {}", safe(text)))),
+        ..Options::new(dir, desk.places.clone())
+    };
+    let server = Server::start(options).map_err(|error| Failure::unavailable(error.to_string()))?;
+    out::tell(&format!("askd spool: serving {named}; Ctrl-C ends it"));
+    let _ = signals.read(&mut [0]);
+    server.stop();
+    Ok(status::OK)
+}
+
+/// The directories that the daemon's process serves, as its settings say them.
+pub(crate) struct Trees {
+    wanted: Sender<Option<Vec<PathBuf>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Trees {
+    pub(crate) fn start(places: Places) -> Self {
+        let (wanted, received) = channel::<Option<Vec<PathBuf>>>();
+        let serve = move || {
+            let mut servers: BTreeMap<PathBuf, Server> = BTreeMap::new();
+            while let Ok(Some(dirs)) = received.recv() {
+                servers.retain(|dir, _| dirs.contains(dir));
+                for dir in dirs {
+                    if servers.contains_key(&dir) {
+                        continue;
+                    }
+                    let named = safe(&dir.display().to_string());
+                    let text = named.clone();
+                    let tell = Arc::new(move |line: &str| {
+                        tracing::warn!("spool {text}: {}", safe(line));
+                    });
+                    let options = Options { tell, ..Options::new(dir.clone(), places.clone()) };
+                    match Server::start(options) {
+                        Ok(server) => {
+                            tracing::info!("serves the forwarding directory {named}");
+                            servers.insert(dir, server);
+                        }
+                        Err(error) => tracing::error!("spool {named} is not served: {error}"),
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("trees".to_owned()).spawn(serve).ok();
+        Self { wanted, thread }
+    }
+
+    /// What the daemon tells of its settings.
+    pub(crate) fn watch(&self) -> SettingsWatch {
+        let wanted = self.wanted.clone();
+        SettingsWatch(Arc::new(move |settings| {
+            let _ = wanted.send(Some(settings.spool.dirs.clone()));
+        }))
+    }
+
+    /// Takes what was made for them away; their asks stay for whoever serves them next.
+    pub(crate) fn stop(mut self) {
+        let _ = self.wanted.send(None);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
