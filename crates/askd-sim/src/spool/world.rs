@@ -372,8 +372,7 @@ impl World {
 
     fn act(&mut self) {
         for n in 0..2 {
-            loop {
-                let Some(server) = &mut self.servers[n] else { break };
+            while let Some(server) = &mut self.servers[n] {
                 let actions = server.machine.take();
                 if actions.is_empty() {
                     break;

@@ -247,16 +247,16 @@ fn remove(path: &Path) {
 fn f6_whatever_is_removed_between_asking_and_answering_the_answer_arrives() {
     let (world, tree) = started();
     let _server = serve(&world, &tree, &[]);
-    let what: [(&str, fn(&Tree)); 4] = [
-        ("responses", |tree| remove(&tree.session("s").join("responses"))),
-        ("session", |tree| remove(&tree.session("s"))),
-        ("sessions", |tree| remove(&tree.dir.join("sessions"))),
-        ("root", |tree| remove(&tree.dir)),
+    let what = [
+        ("responses", "sessions/s/responses"),
+        ("session", "sessions/s"),
+        ("sessions", "sessions"),
+        ("root", ""),
     ];
-    for (name, remove_it) in what {
+    for (name, path) in what {
         tree.ask("s", name);
         world.open(name);
-        remove_it(&tree);
+        remove(&tree.dir.join(path));
         // It is not withdrawn by that: its requester waits for a response, not for its request.
         until("made again", || tree.session("s").join("responses").is_dir().then_some(()));
         answer(&world, "allow", name, &[]);
@@ -285,7 +285,7 @@ fn f6_a_full_disk_holds_the_answer_and_asks_nobody_again() {
     let mut limit = getrlimit(Resource::Fsize);
     let before = limit.current;
     limit.current = Some(0);
-    prlimit(Some(server.pid()), Resource::Fsize, limit.clone()).unwrap();
+    prlimit(Some(server.pid()), Resource::Fsize, limit).unwrap();
     answer(&world, "allow", "r1", &[]);
     server.line("the answer cannot be put in place and is kept");
     assert!(!tree.response("s", "r1").exists());
@@ -364,6 +364,9 @@ fn f10_a_requester_that_dies_or_leaves_is_withdrawn_and_a_ghost_is_not_shown() {
     ghost.kill().unwrap();
     ghost.wait().unwrap();
     tree.write("s", "ghost", &own("ghost", "ghost", &[("pid", json!(pid))])).unwrap();
+    // Left by a crash a minute ago.
+    let minute_ago = std::time::SystemTime::now() - Duration::from_secs(60);
+    fs::File::open(tree.request("s", "ghost")).unwrap().set_modified(minute_ago).unwrap();
     let mut server = serve(&world, &tree, &[]);
 
     let mut child = Command::new("sleep").arg("600").spawn().unwrap();
