@@ -2,15 +2,14 @@
 //! in between, it comes back to the same ask.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use askd_client::{Asker, JustWait, Places, Unavailable, Wake, Watch, daemon};
-use askd_wire::{AskState, Code, Observation, ObservationBatch, Outcome, RaiseAsk, WithdrawByKey};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use askd_client::{Asker, JustWait, OrStop, Places, Unavailable, Wake, Watch, daemon};
+use askd_wire::{AskState, Code, Observation, ObservationBatch, Outcome, RaiseAsk};
 
 use super::machine::AskNo;
 
@@ -103,30 +102,6 @@ struct Carry {
     id: Option<String>,
 }
 
-/// Waits for the daemon or for an order; at its end the tree is not served any more.
-struct OrOrder<'a>(&'a PipeReader);
-
-impl Watch for OrOrder<'_> {
-    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let span = Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            };
-            let mut fds = vec![PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
-            fds.extend(socket.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-            match poll(&mut fds, Some(&span)) {
-                Ok(0) => return Ok(Wake::TimedOut),
-                Ok(_) if !fds[0].revents().is_empty() => return Ok(Wake::Stop),
-                Ok(_) => return Ok(Wake::Readable),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-}
-
 impl Carry {
     fn run(mut self) {
         let mut pause = PAUSE;
@@ -136,7 +111,7 @@ impl Carry {
                     self.tell(News::Outcome(self.no, Box::new(outcome)));
                     return self.after();
                 }
-                Err(Unavailable::Abandoned) => None,
+                Err(Unavailable::Abandoned | Unavailable::GaveUp(_)) => None,
                 Err(Unavailable::Refused(problem))
                     if !matches!(problem.code, Code::CapReached | Code::NotRecorded) =>
                 {
@@ -174,10 +149,10 @@ impl Carry {
         self.id = Some(ask.id.clone());
         self.tell(News::Raised);
         while ask.state == AskState::Open {
-            ask = asker.ask_watched(&self.raise, &mut OrOrder(&self.wake))?;
+            ask = asker.ask_watched(&self.raise, &mut OrStop(self.wake.as_fd()))?;
             if ask.requester.link == "handed_back" && ask.state == AskState::Open {
                 // Only its own side can answer it now; what it is told comes by order.
-                match OrOrder(&self.wake).wait(None, Instant::now() + TELL) {
+                match OrStop(self.wake.as_fd()).wait(None, Instant::now() + TELL) {
                     Ok(Wake::Stop) => return Err(Unavailable::Abandoned),
                     Ok(_) => {}
                     Err(error) => return Err(Unavailable::Fault(error.to_string())),
@@ -210,7 +185,7 @@ impl Carry {
                 Err(TryRecvError::Disconnected) => return Err(()),
                 Err(TryRecvError::Empty) => {}
             }
-            match OrOrder(&self.wake).wait(None, until) {
+            match OrStop(self.wake.as_fd()).wait(None, until) {
                 Ok(Wake::Stop) => {}
                 Ok(_) => return Ok(None),
                 Err(_) => return Err(()),
@@ -235,7 +210,7 @@ impl Carry {
         self.until_told(|carry| {
             let done = match &carry.id {
                 Some(id) => carry.asker()?.withdraw(id, cause),
-                None => carry.withdraw_by_key(cause),
+                None => carry.asker()?.withdraw_key(&carry.raise.key, cause),
             };
             if let Err(Unavailable::Refused(problem)) = &done
                 && problem.code == Code::AlreadySettled
@@ -251,18 +226,6 @@ impl Carry {
             }
             None => self.tell(News::Outcome(self.no, Box::new(withdrawn(cause)))),
         }
-    }
-
-    fn withdraw_by_key(&self, cause: &str) -> Result<(), Unavailable> {
-        let mut connection = match daemon::connect_ask(&self.around.places) {
-            // Nothing is open there that this thread knows of.
-            Err(Unavailable::NotRunning(_)) => return Ok(()),
-            connection => connection?,
-        };
-        connection.set_token(Some(self.around.token.clone()));
-        connection.set_timeout(PATIENCE);
-        let body = WithdrawByKey { key: self.raise.key.clone(), cause: cause.to_owned() };
-        connection.command("POST", "/v1/asks/withdraw", Some(&body)).map_err(Unavailable::from)
     }
 
     fn step(&self, what: &str) -> Result<(), Unavailable> {

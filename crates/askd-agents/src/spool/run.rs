@@ -25,6 +25,8 @@ use super::wire::{self, PI_LIMIT, Unreadable};
 
 /// The look that misses nothing; also the beat of the serving records.
 const LOOK: Duration = Duration::from_secs(1);
+/// A request older than this that was written by a process which does not exist was left over.
+const FRESH_MS: u64 = 10_000;
 /// Odd names that are told of; more say nothing new.
 const MOST_TOLD: usize = 1000;
 
@@ -367,6 +369,9 @@ impl Worker {
         let age_ms = u64::try_from(wall.saturating_sub(made)).unwrap_or(0);
         let pid = request.as_ref().ok().and_then(|request| request.pid);
         let evidence = pid.map_or(Evidence::Unknown, |pid| process::evidence(pid, age_ms, &self.tree.root));
+        // One that was written just now has a requester, whoever's numbers it uses.
+        let fresh = age_ms < FRESH_MS && evidence == Evidence::Gone;
+        let evidence = if fresh { Evidence::Unknown } else { evidence };
         Some(Found { stamp, request, evidence, age: Duration::from_millis(age_ms), answered })
     }
 

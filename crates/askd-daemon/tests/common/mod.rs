@@ -43,6 +43,7 @@ impl World {
             journal: None,
             no_surfaces: false,
             autostarted: false,
+            watch: None,
         };
         self.thread = Some(std::thread::spawn(move || askd_daemon::run(options)));
         self.until("the daemon to be ready", || self.places.read_daemon_file().map(drop));

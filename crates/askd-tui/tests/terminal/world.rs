@@ -37,6 +37,7 @@ impl World {
             journal: None,
             no_surfaces: false,
             autostarted: false,
+            watch: None,
         };
         self.daemon = Some(std::thread::spawn(move || askd_daemon::run(options)));
         until("the daemon to be ready", || self.places.read_daemon_file().map(drop));
