@@ -1,0 +1,149 @@
+//! A hook of the host's own against people.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use askd_client::{AskPort, HookStop, Raced, Unavailable, race};
+use askd_embed::{Embedded, Journal, Surface, settings};
+use askd_wire::{Answer, Ask, Decision, Delivery, RaiseAsk, Verdict};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn ask(key: &str) -> RaiseAsk {
+    serde_json::from_value(serde_json::json!({
+        "key": key, "agent": "host", "session": "s", "requester": "library", "grace_secs": 60, "tool_call": key,
+        "action": {"tool": "Bash", "input": {"command": "touch a"}},
+    }))
+    .unwrap()
+}
+
+fn embedded() -> (Embedded, Surface) {
+    let askd = Embedded::open(&Journal::Memory, settings()).unwrap();
+    let surface = askd.surface("screen");
+    (askd, surface)
+}
+
+fn answer(surface: &Surface, ask: &Ask, decision: Decision) -> bool {
+    let digest = ask.digest.clone();
+    let answer = Answer { decision, digest, option: None, message: None, stop: false, surface: None };
+    surface.answer(&ask.id, answer).is_ok()
+}
+
+fn asked(surface: &Surface) -> Ask {
+    loop {
+        let shown = surface.receive().unwrap();
+        if shown.what == "asked" {
+            return shown.ask;
+        }
+    }
+}
+
+type Said = Result<Option<&'static str>, String>;
+
+#[test]
+fn c3_a_hook_that_takes_too_long_is_no_decision() {
+    let (askd, surface) = embedded();
+    let person = std::thread::spawn(move || answer(&surface, &asked(&surface), Decision::Deny));
+    // Whatever it says comes after its time.
+    let hook = |_: &HookStop| -> Said { Ok(Some("allowed by a rule")) };
+    let raced = race(&mut askd.asker().unwrap(), &ask("one"), Duration::ZERO, hook).unwrap();
+    assert!(person.join().unwrap());
+    let Raced::Ask(ask) = raced else { panic!("{raced:?}") };
+    assert_eq!(ask.outcome.unwrap().verdict, Verdict::Deny);
+}
+
+#[test]
+fn c3_a_hook_that_lost_is_told_and_not_heard() {
+    let (askd, surface) = embedded();
+    let (told, is_told) = channel();
+    let (ended, end) = channel();
+    let person = std::thread::spawn(move || {
+        assert!(answer(&surface, &asked(&surface), Decision::Allow));
+        told.send(()).unwrap();
+    });
+    let hook = move |stop: &HookStop| -> Said {
+        is_told.recv().unwrap();
+        while !stop.is_stopped() {
+            std::thread::yield_now();
+        }
+        ended.send(()).unwrap();
+        Ok(Some("denied by a rule"))
+    };
+    let raced = race(&mut askd.asker().unwrap(), &ask("one"), LONG, hook).unwrap();
+    assert!(matches!(raced, Raced::Ask(_)), "{raced:?}");
+    end.recv_timeout(LONG).unwrap();
+    person.join().unwrap();
+}
+
+#[test]
+fn c3_an_ask_that_nobody_decides_leaves_it_to_the_hook() {
+    let (askd, surface) = embedded();
+    let (gone, is_gone) = channel();
+    let inside = askd.clone();
+    let person = std::thread::spawn(move || {
+        asked(&surface);
+        inside.cancel("host", "s", false);
+        gone.send(()).unwrap();
+    });
+    let hook = move |_: &HookStop| -> Said {
+        is_gone.recv().unwrap();
+        Ok(Some("allowed by a rule"))
+    };
+    let raced = race(&mut askd.asker().unwrap(), &ask("one"), LONG, hook).unwrap();
+    assert!(matches!(raced, Raced::Hook("allowed by a rule")), "{raced:?}");
+    person.join().unwrap();
+}
+
+#[test]
+fn c3_without_askd_the_hook_is_alone_and_no_decision_is_invented() {
+    let (askd, _surface) = embedded();
+    let mut asker = askd.asker().unwrap();
+    askd.close();
+    let raced = race(&mut asker, &ask("one"), LONG, |_| -> Said { Ok(Some("denied by a rule")) }).unwrap();
+    assert!(matches!(raced, Raced::Hook("denied by a rule")));
+    let silent: [fn(&HookStop) -> Said; 3] =
+        [|_| Ok(None), |_| Err("broken".to_owned()), |_| panic!("a fault of the hook")];
+    for hook in silent {
+        let raced = race(&mut asker, &ask("one"), LONG, hook);
+        assert!(matches!(raced, Err(Unavailable::Fault(_))), "{raced:?}");
+    }
+}
+
+#[test]
+fn c3_two_decisions_at_the_same_moment_are_one_and_the_record_says_which() {
+    let (askd, surface) = embedded();
+    let mut asker = askd.asker().unwrap();
+    let (shown, to_answer) = channel::<()>();
+    let person = std::thread::spawn(move || {
+        for _ in 0..300 {
+            let ask = asked(&surface);
+            shown.send(()).unwrap();
+            answer(&surface, &ask, Decision::Allow);
+        }
+    });
+    let to_answer = std::sync::Arc::new(std::sync::Mutex::new(to_answer));
+    let mut winners = [0, 0];
+    for round in 0..300 {
+        let to_answer = to_answer.clone();
+        let hook = move |_: &HookStop| -> Said {
+            to_answer.lock().unwrap().recv().unwrap();
+            Ok(Some("denied by a rule"))
+        };
+        let key = format!("call-{round}");
+        match race(&mut asker, &ask(&key), LONG, hook).unwrap() {
+            Raced::Ask(ask) => {
+                winners[0] += 1;
+                let ask = asker.look(&ask.id).unwrap();
+                assert_eq!(ask.outcome.unwrap().verdict, Verdict::Allow);
+                assert_eq!(ask.delivery, Delivery::Pending);
+                asker.confirmed(&ask.id).unwrap();
+            }
+            Raced::Hook(_) => {
+                winners[1] += 1;
+                assert!(askd.open_asks().is_empty(), "the loser is withdrawn");
+            }
+        }
+    }
+    person.join().unwrap();
+    assert!(winners.iter().sum::<i32>() == 300, "{winners:?}");
+}
