@@ -135,6 +135,11 @@ impl Headless {
         })
     }
 
+    /// What it wrote to standard error so far.
+    pub fn stderr(&self) -> Result<String> {
+        Ok(fs::read_to_string(&self.stderr)?)
+    }
+
     /// Closes the input and nothing else.
     pub fn close(&mut self) {
         self.stdin = None;

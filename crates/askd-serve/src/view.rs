@@ -119,7 +119,8 @@ fn display(ask: &ask::Ask, sight: Sight) -> Vec<wire::DisplayField> {
     if keep && let Some(known) = DISPLAYS.lock().ok().and_then(|kept| kept.get(&key).cloned()) {
         return known;
     }
-    let made = make_display(&ask.action, sight);
+    let mut made = make_display(&ask.action, sight);
+    made.extend(reason(ask, sight));
     if keep && let Ok(mut kept) = DISPLAYS.lock() {
         if kept.len() >= MOST_DISPLAYS {
             kept.pop_first();
@@ -127,6 +128,16 @@ fn display(ask: &ask::Ask, sight: Sight) -> Vec<wire::DisplayField> {
         kept.insert(key, made.clone());
     }
     made
+}
+
+/// Why the agent asks, in its own words, where its adapter tells.
+fn reason(ask: &ask::Ask, sight: Sight) -> Option<wire::DisplayField> {
+    let mut text = ask.extra.get("reason")?.as_str()?.to_owned();
+    if sight == Sight::Masked {
+        masked::cover_text(&mut text);
+    }
+    let askd_text::SafeLines { lines, marked } = askd_text::safe_lines(&text);
+    Some(wire::DisplayField { label: "reason".to_owned(), lines, marked, complete: true })
 }
 
 fn make_display(action: &ask::Action, sight: Sight) -> Vec<wire::DisplayField> {

@@ -2,12 +2,13 @@
 //! that a seed determines, with everything that can go wrong. It decides nothing about asks itself: it sends commands,
 //! reads what was committed, and compares with what truly happened.
 //!
-//! Read [`run`] and [`Report`] first; [`proxy`] is a world of its own. Only the clock, the disk's faults, the transport and the identities are replaced.
+//! Read [`run`] and [`Report`] first; [`proxy`] and [`control`] are worlds of their own. Only the clock, the disk's faults, the transport and the identities are replaced.
 //! A seed replays exactly; one that fails tells the story of the ask.
 
 mod agent;
 mod call;
 mod clock;
+pub mod control;
 mod desk;
 mod dice;
 mod disk;

@@ -20,3 +20,10 @@ pub(crate) fn handle(_process: Pid) -> Option<OwnedFd> {
 pub(crate) fn of(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
 }
+
+/// The parent of a process, where the system tells.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in front of it may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}

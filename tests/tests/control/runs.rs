@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use anyhow::Result;
-use askd_tests::{Headless, Host, Model, Step, Version, World};
+use askd_tests::{Headless, Host, Model, Step, Version, World, until};
 use serde_json::Value;
 
 use crate::{behind, script};
@@ -61,6 +61,8 @@ fn c1_a_run_with_messages_on_its_input_outlives_whoever_wrote_them() -> Result<(
     agent.say("play=main")?;
     agent.close();
     let ask = world.ask("touch made")?;
+    let waits = format!("waiting: askd allow {}", ask.handle);
+    until("what to type on standard error", || Ok(agent.stderr()?.contains(&waits).then_some(())))?;
     assert_eq!(world.allow(&ask.id)?, 0);
     assert_eq!(agent.turn_end(1)?["result"], "the last words");
     assert_eq!(agent.end()?, Some(0));

@@ -1,6 +1,8 @@
 //! The machine of the control protocol, driven by lines: what passes, what is asked, who wins, what is never written.
 
+mod lines;
 mod passes;
 mod races;
+mod replay;
 mod stops;
 mod support;

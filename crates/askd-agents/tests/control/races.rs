@@ -182,3 +182,17 @@ fn c12_results_confirm_what_was_said() {
     assert!(bench.did(&format!("confirmed {no}")));
     assert_eq!(bench.machine.held(), (0, 0));
 }
+
+#[test]
+fn c1_an_answer_that_the_journal_refused_after_all_is_told_although_its_call_is_over() {
+    let mut bench = Bench::answering();
+    let no = bench.ask("r", "c");
+    bench.raised_in_time(no);
+    bench.respond("r", &json!({"behavior": "deny", "message": "no"}));
+    bench.pass(Duration::from_secs(3));
+    bench.result("c", true, json!({"decision": "reject", "source": "user"}));
+    bench.forget();
+    bench.news(News::Answered { ask: no, how: Answered::Lost(Box::new(outcome(Verdict::Allow))) });
+    assert_eq!(bench.did, [format!("record {no} false")]);
+    assert_eq!(bench.machine.held(), (0, 0));
+}

@@ -176,3 +176,21 @@ fn a_question_is_the_hosts_alone() {
     bench.ask_with("r", "c", &json!({"requires_user_interaction": true}));
     assert!(bench.to_agent[0].contains("nobody is at this run") && bench.raised.is_empty());
 }
+
+#[test]
+fn c8_a_task_that_ends_leaves_no_ask_behind() {
+    let mut bench = Bench::answering();
+    bench.agent(&json!({"type": "system", "subtype": "task_started", "task_id": "t", "subagent_type": "k", "session_id": "s"}));
+    let done = bench.ask_with("r", "c", &json!({"agent_id": "t"}));
+    bench.outcome(done, outcome(Verdict::Deny));
+    let open = bench.ask_with("q", "d", &json!({"agent_id": "t"}));
+    let main = bench.ask("p", "e");
+    let killed = json!({"type": "system", "subtype": "task_updated", "task_id": "t", "patch": {"status": "killed"}, "session_id": "s"});
+    bench.agent(&killed);
+    bench.agent(&killed);
+    assert!(
+        bench.did(&format!("withdraw {open} session_ended"))
+            && !bench.did(&format!("withdraw {main} cancelled"))
+    );
+    assert_eq!(bench.machine.held(), (1, 1));
+}

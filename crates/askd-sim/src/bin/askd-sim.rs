@@ -37,6 +37,7 @@ fn tell(seed: u64) -> ExitCode {
     let (story, result) = askd_sim::tell(seed);
     print!("{story}");
     askd_sim::proxy::run(seed);
+    askd_sim::control::run(seed);
     match result {
         Ok(report) => {
             for (what, count) in &report.counts.0 {
@@ -65,8 +66,9 @@ fn many(from: u64, seeds: u64, show_counts: bool) -> ExitCode {
                 entries += report.entries;
                 virtual_ms += report.virtual_ms;
                 counts.merge(&report.counts);
-                // Panics by its seed when the proxy breaks a promise.
+                // Panics by its seed when a proxy breaks a promise.
                 askd_sim::proxy::run(seed);
+                askd_sim::control::run(seed);
             }
             Err(failure) => {
                 if failed.len() < MOST_STORIES {

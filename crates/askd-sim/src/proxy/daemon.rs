@@ -239,6 +239,9 @@ pub(crate) fn seen(observation: Observation) -> Seen {
     match observation {
         Observation::SessionStarted {} => Seen::SessionStarted,
         Observation::SessionEnded {} => Seen::SessionEnded,
+        Observation::SubagentStarted { work_id, kind, name, parent, call } => {
+            Seen::SubagentStarted { work_id, kind, name, parent, call }
+        }
         Observation::SubagentEnded { work_id } => Seen::SubagentEnded { work_id },
         Observation::CallEnded { call, ok, subagent } => Seen::CallEnded { call, ok, subagent },
         Observation::TurnCancelled { subagent } => Seen::TurnCancelled { subagent },

@@ -86,7 +86,7 @@ fn read(events: &mut Events) -> Option<Vec<Ask>> {
     Some(asks)
 }
 
-/// The process that became the agent.
+/// The process that became the agent, or stays between it and its host.
 struct Agent {
     pid: u32,
     process: Pid,
@@ -108,14 +108,15 @@ impl Agent {
         }
     }
 
-    /// The instance is `host:pid@start`.
+    /// Itself, or what it has started as the agent. The instance is `host:pid@start`.
     fn asks(&self, ask: &Ask) -> bool {
         if self.root.as_ref() == Some(&ask.lineage.root) {
             return true;
         }
         let instance = ask.lineage.instance.as_deref().unwrap_or_default();
         let pid = instance.rsplit_once(':').map(|(_, rest)| rest.split('@').next().unwrap_or_default());
-        pid.and_then(|pid| pid.parse().ok()) == Some(self.pid)
+        let Some(pid) = pid.and_then(|pid| pid.parse().ok()) else { return false };
+        pid == self.pid || process::parent(pid) == Some(self.pid)
     }
 
     /// Waits for the stream or the agent's end, at most for `limit`; false when the agent has ended.

@@ -139,8 +139,6 @@ impl Machine {
         let orderly = end == End::Orderly || self.winding_down || self.closed;
         let cause = if orderly { "session_ended" } else { "requester_gone" };
         for no in self.open_asks() {
-            // What the host said before counts.
-            self.settle_by_host(no, Proof::Waiting);
             self.settle(no, Fate::Ended { cause, waits: false });
         }
         if orderly {

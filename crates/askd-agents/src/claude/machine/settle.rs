@@ -292,7 +292,7 @@ impl Machine {
             let Some(slot) = self.asks.get(&no) else { continue };
             let State::Done(done) = slot.state else { continue };
             let (named, work) = (self.named(no), slot.work.clone());
-            self.asks.remove(&no);
+            self.forget(no, done);
             self.result_of(no, call, done, seen, &named, work);
         }
     }
@@ -313,6 +313,8 @@ impl Machine {
         let by = seen.decided.as_ref().and_then(|(_, source)| source.clone());
         let own = |allowed| Observation::DecidedByAgent { call: call.clone(), allowed, by: by.clone() };
         match (done, allowed) {
+            // It was allowed in the agent before that heard of the end.
+            (Done::Ended { .. }, Some(true)) => self.observe(vec![own(true)]),
             (Done::Ended { .. }, _) => {}
             (Done::Elsewhere, Some(allowed)) => {
                 let what = if allowed { "allowed" } else { "denied" };
@@ -344,27 +346,34 @@ impl Machine {
         }
     }
 
+    /// Nothing more comes of it; but what became of the host's answer may still be told.
+    fn forget(&mut self, no: AskNo, done: Done) {
+        match self.asks.get_mut(&no) {
+            Some(slot) if is_unsure(done) => slot.call = None,
+            _ => drop(self.asks.remove(&no)),
+        }
+    }
+
     /// The main thread's turn is over: it waits for nothing that it asked.
     pub(super) fn turn_over(&mut self) {
         self.winding_down = false;
-        let mut over = Vec::new();
-        for (no, slot) in &self.asks {
-            if slot.work.is_none() {
-                over.push(*no);
-            }
-        }
+        self.asks_over(None, "cancelled");
+        self.observe(vec![Observation::TurnEnded { subagent: None }]);
+    }
+
+    /// A thread is over, and its asks with it.
+    pub(super) fn asks_over(&mut self, work: Option<&str>, cause: &'static str) {
+        let of = |(no, slot): (&AskNo, &Slot)| (slot.work.as_deref() == work).then_some(*no);
+        let over: Vec<AskNo> = self.asks.iter().filter_map(of).collect();
         for no in over {
-            self.settle(no, Fate::Ended { cause: "cancelled", waits: false });
+            self.settle(no, Fate::Ended { cause, waits: false });
             let Some(slot) = self.asks.get(&no) else { continue };
-            if let State::Done(done) = slot.state
-                && !is_unsure(done)
-            {
+            if let State::Done(done) = slot.state {
                 let call = slot.call.clone();
-                self.asks.remove(&no);
+                self.forget(no, done);
                 call.and_then(|call| self.by_call.remove(&call));
             }
         }
-        self.observe(vec![Observation::TurnEnded { subagent: None }]);
     }
 }
 

@@ -87,7 +87,7 @@ impl Machine {
         }
     }
 
-    /// A task is over; its own asks were cancelled or answered by the agent before it said so.
+    /// A task is over, and waits for nothing that it asked.
     pub(super) fn task_ended(&mut self, id: &str) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         if std::mem::replace(&mut task.ended, true) {
@@ -95,6 +95,7 @@ impl Machine {
         }
         let is_shell = task.is_shell;
         self.life.task_ended(self.now);
+        self.asks_over(Some(id), "session_ended");
         if !is_shell {
             self.observe(vec![Observation::SubagentEnded { work_id: id.to_owned() }]);
         }
