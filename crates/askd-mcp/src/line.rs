@@ -71,6 +71,19 @@ pub(crate) fn look(line: &str) -> Line<'_> {
     }
 }
 
+/// The id of a line that is a request, whatever else is wrong with it.
+pub(crate) fn request_id(line: &str) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Request<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+        #[serde(borrow, rename = "method")]
+        _method: &'a RawValue,
+    }
+    let id = serde_json::from_str::<Request<'_>>(line).ok()?.id.get();
+    (id.starts_with('"') || id.parse::<i64>().is_ok()).then_some(id)
+}
+
 /// One name for one id: a string and a number are not the same.
 pub(crate) fn name(id: &str) -> String {
     match serde_json::from_str::<serde_json::Value>(id) {
@@ -128,6 +141,34 @@ mod tests {
             r#"{"id":1,"result":{"input":{}}}"#,
         ] {
             assert_eq!(look(line), Line::Other, "{line}");
+        }
+    }
+
+    #[test]
+    fn s7_a_request_that_cannot_be_read_still_has_its_id() {
+        assert_eq!(request_id(r#"{"id":7,"method":"x","params":{"a":"\ud800"}}"#), Some("7"));
+        assert_eq!(request_id(r#"{"method":"\ud800","id":"a\ud800"}"#), Some(r#""a\ud800""#));
+        for line in
+            [r#"{"id":{},"method":"x"}"#, r#"{"id":null,"method":"x"}"#, r#"{"id":1,"result":{}}"#, "[", ""]
+        {
+            assert_eq!(request_id(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn s7_no_cut_or_changed_line_makes_it_panic_and_what_is_a_call_stays_one() {
+        let line = r#"{"method":"tools/call","params":{"name":"ask","arguments":{"tool_name":"Bäsh","input":{"a":["\ud800",1e9]},"tool_use_id":"t"},"_meta":{"claudecode/toolUseId":"t"}},"jsonrpc":"2.0","id":3}"#;
+        for at in 0..line.len() {
+            for change in [&b""[..], b"\"", b"}", b"{", b"\\", b"\xff", b",", b":"] {
+                let mut bytes = line.as_bytes().to_vec();
+                bytes.splice(at..=at, change.iter().copied());
+                let Ok(text) = String::from_utf8(bytes) else { continue };
+                if let Line::Call { input, rest, .. } = look(&text) {
+                    assert!(serde_json::from_str::<&RawValue>(input).is_ok(), "{text}");
+                    assert!(serde_json::from_str::<&RawValue>(&rest).is_ok(), "{text}");
+                }
+                let _ = request_id(&text);
+            }
         }
     }
 }

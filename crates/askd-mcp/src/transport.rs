@@ -83,7 +83,11 @@ fn read(lines: &mpsc::UnboundedSender<String>, calls: &Calls, log: fn(&str)) {
         }
         let line = match line::look(text) {
             Line::Call { id, input, rest } => {
-                calls.keep_input(&id, input.to_owned());
+                if !calls.keep_input(&id, input.to_owned()) {
+                    // One response could not be told from the other.
+                    log(&format!("a second call with the id {id} is skipped: the first is open"));
+                    continue;
+                }
                 rest
             }
             Line::Cancel { id } => {
@@ -125,6 +129,22 @@ fn is_deserted() -> bool {
     }
 }
 
+impl Wire {
+    /// A line that is no MCP message. Whoever sent it with an id is told, and does not wait for ever.
+    fn refuse(&self, line: &str, why: &serde_json::Error) {
+        (self.log)(&format!("a line that is no MCP message is skipped: {why}"));
+        let Some(id) = line::request_id(line) else { return };
+        self.calls.forget_input(&line::name(id));
+        let message = serde_json::Value::from(why.to_string());
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":-32600,\"message\":{message}}}}}\n"
+        );
+        let (written, _) = oneshot::channel();
+        // When the writer has ended nobody reads.
+        let _ = self.out.send(Out { line: line.into_bytes(), id: None, written });
+    }
+}
+
 impl Transport<RoleServer> for Wire {
     type Error = io::Error;
 
@@ -159,7 +179,7 @@ impl Transport<RoleServer> for Wire {
             let Some(line) = self.lines.recv().await else { break };
             match serde_json::from_str(&line) {
                 Ok(message) => return Some(message),
-                Err(error) => (self.log)(&format!("a line that is no MCP message is skipped: {error}")),
+                Err(error) => self.refuse(&line, &error),
             }
         }
         // The client's requests have ended. That answers nothing: a call that is open gets its answer as long as
