@@ -5,6 +5,7 @@
 //! Everything waits on conditions with [`until`]; nothing sleeps to synchronise.
 
 mod agents;
+pub mod bot;
 mod client;
 mod headless;
 mod model;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use askd_wire::{
-    Answer, AnswerReport, Ask, BulkAnswer, Health, LogEntry, PermissionsCommand, PermissionsText,
-    PermissionsView, RegisterSurface, Registered, SessionView, SurfaceReport, WithdrawAsk,
+    Answer, AnswerReport, Ask, BulkAnswer, Health, LogEntry, NamedAnswer, PermissionsCommand,
+    PermissionsText, PermissionsView, RegisterSurface, Registered, SessionView, SurfaceReport, WithdrawAsk,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -45,9 +45,24 @@ impl Answers {
         self.get(&format!("/v1/asks/{}", escape(id)))
     }
 
+    /// The same two as a registered surface may see them.
+    pub fn list_on(&mut self, surface: &str) -> Result<Vec<Ask>, CallError> {
+        self.get(&format!("/v1/asks?state=open&surface={}", escape(surface)))
+    }
+
+    pub fn show_on(&mut self, id: &str, surface: &str) -> Result<Ask, CallError> {
+        self.get(&format!("/v1/asks/{}?surface={}", escape(id), escape(surface)))
+    }
+
     /// Answers one ask; an error of `CallError::Refused` says why this call did not settle it.
     pub fn answer(&mut self, id: &str, answer: &Answer) -> Result<Ask, CallError> {
         self.post(&format!("/v1/asks/{}/answer", escape(id)), answer)
+    }
+
+    /// The same for a remote surface that knows who answered. `by`: their name, for people.
+    pub fn answer_by(&mut self, id: &str, answer: &Answer, by: &str) -> Result<Ask, CallError> {
+        let named = NamedAnswer { answer: answer.clone(), by: Some(by.to_owned()) };
+        self.post(&format!("/v1/asks/{}/answer", escape(id)), &named)
     }
 
     /// Answers several, each with a report of its own.
@@ -105,6 +120,12 @@ impl Answers {
         Ok(reply.text)
     }
 
+    /// Lets a setting that waits into force.
+    pub fn accept(&mut self, loosening: &askd_wire::Loosening) -> Result<(), CallError> {
+        self.connection.set_timeout(PATIENCE);
+        self.connection.command("POST", "/v1/config/accept", Some(loosening))
+    }
+
     /// Registers a surface; it is attached while its [`Answers::events`] stream is open.
     pub fn register(&mut self, surface: &RegisterSurface) -> Result<Registered, CallError> {
         self.post("/v1/surfaces", surface)
@@ -117,13 +138,21 @@ impl Answers {
     }
 
     /// Turns the connection into the event stream of a registered surface, or of nobody.
-    pub fn events(mut self, surface: Option<&str>, after: Option<u64>) -> Result<Events, CallError> {
-        let target = match surface {
-            Some(surface) => format!("/v1/events?surface={}", escape(surface)),
-            None => "/v1/events".to_owned(),
-        };
+    pub fn events(self, surface: Option<&str>, after: Option<u64>) -> Result<Events, CallError> {
+        match surface {
+            Some(surface) => self.stream(&format!("/v1/events?surface={}", escape(surface)), after),
+            None => self.stream("/v1/events", after),
+        }
+    }
+
+    /// The event stream of nobody, with secrets covered as surfaces of kind remote get it.
+    pub fn events_masked(self) -> Result<Events, CallError> {
+        self.stream("/v1/events?masked=true", None)
+    }
+
+    fn stream(mut self, target: &str, after: Option<u64>) -> Result<Events, CallError> {
         self.connection.set_timeout(PATIENCE);
-        let mut events = self.connection.events(&target, after)?;
+        let mut events = self.connection.events(target, after)?;
         events.set_deadline(None);
         Ok(events)
     }

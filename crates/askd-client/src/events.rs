@@ -122,7 +122,7 @@ impl Events {
                 // A newer daemon may tell of things that this program has no word for.
                 let tag = serde_json::from_slice::<Tag>(data).map(|tag| tag.kind);
                 match tag.as_deref() {
-                    Ok("snapshot" | "gap" | "ask" | "waiting" | "notice" | "bye") | Err(_) => {
+                    Ok("snapshot" | "gap" | "ask" | "waiting" | "notice" | "woke" | "bye") | Err(_) => {
                         Err(CallError::Unexpected { status: 200, text: format!("a broken event: {error}") })
                     }
                     Ok(_) => Ok(None),

@@ -128,7 +128,14 @@ fn raw(value: &DeValue<'_>) -> Raw {
         DeValue::Datetime(_) => Raw::Other("a date"),
         DeValue::Array(items) => {
             let text = |item: &Spanned<DeValue<'_>>| item.get_ref().as_str().map(str::to_owned);
-            items.iter().map(text).collect::<Option<_>>().map_or(Raw::Other("a list"), Raw::Texts)
+            let number = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+                DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
+                _ => None,
+            };
+            match items.iter().map(text).collect() {
+                Some(texts) => Raw::Texts(texts),
+                None => Raw::Numbers(items.iter().map(number).collect()),
+            }
         }
         DeValue::Table(_) => Raw::Other("a section"),
     }

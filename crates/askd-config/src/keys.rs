@@ -110,6 +110,48 @@ pub static KEYS: &[Key] = &[
         slot: |s| Slot::Switch(&mut s.notify.bell),
     },
     Key {
+        name: "notify.command",
+        meaning: "A command that is run by the shell for every new ask, with the ask as JSON on its standard input, \
+                  secrets covered.",
+        slot: |s| Slot::Text(&mut s.notify.command),
+    },
+    Key {
+        name: "telegram.token_file",
+        meaning: "The file with the bot's token, readable by its owner only. Of the three ways to give a token the \
+                  first that is set counts.",
+        slot: |s| Slot::Path(&mut s.telegram.token_file),
+    },
+    Key {
+        name: "telegram.token_env",
+        meaning: "The environment variable of the daemon with the bot's token.",
+        slot: |s| Slot::Text(&mut s.telegram.token_env),
+    },
+    Key {
+        name: "telegram.token_cmd",
+        meaning: "A command that is run by the shell and prints the bot's token.",
+        slot: |s| Slot::Text(&mut s.telegram.token_cmd),
+    },
+    Key {
+        name: "telegram.chat_ids",
+        meaning: "Ids of the chats that asks are sent to; from other chats nothing is taken.",
+        slot: |s| Slot::Ids(&mut s.telegram.chat_ids),
+    },
+    Key {
+        name: "telegram.user_ids",
+        meaning: "Ids of the people who may answer there; others are not heard.",
+        slot: |s| Slot::Ids(&mut s.telegram.user_ids),
+    },
+    Key {
+        name: "telegram.max_open",
+        meaning: "Asks that are shown there at once; the others wait in order. 1: one after the other.",
+        slot: |s| Slot::Number(&mut s.telegram.max_open, 1..=100),
+    },
+    Key {
+        name: "telegram.api_url",
+        meaning: "The Bot API server.",
+        slot: |s| Slot::Url(&mut s.telegram.api_url),
+    },
+    Key {
         name: "journal.url",
         meaning: "The journal: `sqlite:` in its default place, or `sqlite:` and a path.",
         slot: |s| Slot::Journal(&mut s.journal.url),
@@ -133,20 +175,7 @@ pub static KEYS: &[Key] = &[
 ];
 
 /// Keys that belong to askd and that this version does not serve. A key moves up from here when what it sets is built.
-const NOT_SERVED: &[&str] = &[
-    "answer.proof",
-    "telegram.token_file",
-    "telegram.token_env",
-    "telegram.token_cmd",
-    "telegram.chat_ids",
-    "telegram.user_ids",
-    "telegram.max_open",
-    "telegram.api_url",
-    "web.listen",
-    "web.public_url",
-    "journal.allow_unsafe",
-    "notify.command",
-];
+const NOT_SERVED: &[&str] = &["answer.proof", "web.listen", "web.public_url", "journal.allow_unsafe"];
 
 impl Key {
     /// The section and the key in it.

@@ -20,13 +20,15 @@ mod loosen;
 mod print;
 mod settings;
 mod slot;
+mod token;
 
 pub use error::{ConfigError, ConfigErrors, NoSuchKey};
 pub use explain::{Explanation, Given};
 pub use layers::{Config, Layers, Origin};
-pub use loosen::{Effective, Loosening, effective, loosenings, warnings};
+pub use loosen::{Effective, Loosening, TOKEN, effective, loosenings, warnings};
 pub use print::{default_file, schema};
 pub use settings::{
     Acp, BackgroundDeny, ClientDismiss, Daemon, HoldBackground, Hook, Journal, JournalUrl, Notify,
-    Permissions, Remote, Settings, Spool, Subagents, TimedDefault, Unreachable,
+    Permissions, Remote, Settings, Spool, Subagents, Telegram, TimedDefault, Unreachable,
 };
+pub use token::{Secret, TokenError};

@@ -7,6 +7,9 @@
 //! What counts as loosened: skipping permissions, a default of allow (at a deadline or after a remote silence), and with a default of allow also a timeout shorter than askd's own
 //! (an accepted "allow after six minutes" must not become "allow after one second").
 //!
+//! Who can answer is loosened too: a token, a chat and a person that askd listens to, each by itself, and the server
+//! that speaks for them. So are commands that the daemon runs, as they run outside of the tree of whoever wrote them down.
+//!
 //! What does not: `unreachable`. Going from `when_none_attached` back to `when_no_surface` leaves asks open that
 //! would have been denied at once, but only a person, or a default that a person accepted, can allow them.
 //! `late_answer_secs` lets only a person's own answer settle, and its range is short. `journal.url` changes what is
@@ -119,12 +122,61 @@ const RULES: &[Rule] = &[
         },
         tighten: |set, tight| set.permissions.safety_timeout_secs = tight.permissions.safety_timeout_secs,
     },
+    Rule {
+        key: "notify.command",
+        meaning: "the daemon runs this command for every new ask",
+        is_loose: |set, _| !set.notify.command.is_empty(),
+        tighten: |set, _| set.notify.command.clear(),
+    },
+    Rule {
+        key: "telegram.token_cmd",
+        meaning: "the daemon runs this command for the bot's token",
+        is_loose: |set, _| !set.telegram.token_cmd.is_empty(),
+        tighten: |set, _| set.telegram.token_cmd.clear(),
+    },
+    Rule {
+        key: "telegram.api_url",
+        meaning: "this server is believed when it says who answered",
+        is_loose: |set, tight| set.telegram.api_url != tight.telegram.api_url,
+        tighten: |set, tight| {
+            set.telegram.api_url = tight.telegram.api_url.clone();
+            // What was meant for one server is not sent to another.
+            set.telegram.chat_ids.clear();
+        },
+    },
 ];
+
+/// The key under which a bot's token is accepted: by its fingerprint, wherever it was read from.
+pub const TOKEN: &str = "telegram.token";
+
+/// Every chat, person and token is a value of its own, so that one that is taken out is out at once.
+fn listed(settings: &Settings) -> Vec<Loosening> {
+    let from = &settings.telegram;
+    let one = |key, value: String, meaning| Loosening { key, value, tight_value: "none".to_owned(), meaning };
+    let chats = from.chat_ids.iter().map(|id| {
+        one("telegram.chat_ids", id.to_string(), "asks are sent to this chat, and answers are taken there")
+    });
+    let users = from.user_ids.iter().map(|id| {
+        one("telegram.user_ids", id.to_string(), "this person may answer asks and change settings")
+    });
+    let token = from
+        .token
+        .iter()
+        .map(|print| one(TOKEN, print.clone(), "asks go out, and answers come in, through this bot"));
+    chats.chain(users).chain(token).collect()
+}
+
+fn keep_listed(in_force: &mut Settings, is_accepted: impl Fn(&str, &str) -> bool) {
+    let telegram = &mut in_force.telegram;
+    telegram.chat_ids.retain(|id| is_accepted("telegram.chat_ids", &id.to_string()));
+    telegram.user_ids.retain(|id| is_accepted("telegram.user_ids", &id.to_string()));
+    telegram.token = telegram.token.take().filter(|print| is_accepted(TOKEN, print));
+}
 
 /// Every loosened value in `settings`, accepted or not.
 pub fn loosenings(settings: &Settings) -> Vec<Loosening> {
     let tight = Settings::default();
-    RULES.iter().filter_map(|rule| rule.applies_to(settings, &tight)).collect()
+    RULES.iter().filter_map(|rule| rule.applies_to(settings, &tight)).chain(listed(settings)).collect()
 }
 
 /// What is in force when a person has accepted the pairs of key and value in `accepted`.
@@ -140,6 +192,8 @@ pub fn effective(settings: &Settings, accepted: &BTreeSet<(String, String)>) -> 
             waiting.push(loosening);
         }
     }
+    keep_listed(&mut in_force, |key, value| accepted.contains(&(key.to_owned(), value.to_owned())));
+    waiting.extend(listed(settings).into_iter().filter(|loosening| !obsolete.remove(&loosening.pair())));
     Effective { settings: in_force, waiting, obsolete }
 }
 
@@ -200,7 +254,16 @@ mod tests {
         loose.permissions.safety_timeout_secs = 1;
         loose.permissions.dangerously_skip_permissions = true;
         loose.remote = crate::Remote { timeout_secs: 1, timeout_action: TimedDefault::Allow };
-        assert_eq!(loosenings(&loose).len(), RULES.len());
+        loose.notify.command = "notify-send".to_owned();
+        loose.telegram = crate::Telegram {
+            token_cmd: "pass".to_owned(),
+            api_url: "http://127.0.0.1:1".to_owned(),
+            chat_ids: vec![1],
+            user_ids: vec![2],
+            token: Some("bot 1 (0)".to_owned()),
+            ..crate::Telegram::default()
+        };
+        assert_eq!(loosenings(&loose).len(), RULES.len() + 3);
         let found = effective(&loose, &BTreeSet::new());
         assert_eq!(found.settings, tight);
         assert_eq!(found.waiting, loosenings(&loose));
@@ -257,6 +320,44 @@ mod tests {
         let found = effective(&set, &accepted(&[(DEFAULT, "allow")]));
         assert_eq!(found.settings.permissions.safety_default, TimedDefault::Deny);
         assert_eq!(found.settings.permissions.background_default, TimedDefault::Allow);
+    }
+
+    #[test]
+    fn s2_each_chat_person_and_token_waits_for_itself_and_goes_at_once() {
+        let mut set = Settings::default();
+        set.telegram.chat_ids = vec![10, 11];
+        set.telegram.user_ids = vec![7];
+        set.telegram.token_file = "/t".to_owned();
+        set.telegram.token = Some("bot 1 (aa)".to_owned());
+        let some = accepted(&[("telegram.chat_ids", "10"), ("telegram.user_ids", "7")]);
+        let found = effective(&set, &some);
+        assert_eq!(found.settings.telegram.chat_ids, [10]);
+        assert!(!found.settings.telegram.is_complete());
+        let waits: Vec<_> = found.waiting.iter().map(|w| (w.key, w.value.as_str())).collect();
+        assert_eq!(waits, [("telegram.chat_ids", "11"), (TOKEN, "bot 1 (aa)")]);
+        let all: BTreeSet<_> = loosenings(&set).iter().map(Loosening::pair).collect();
+        assert_eq!(effective(&set, &all).settings, set);
+        // Another token, be it in the same file, is another question; who is taken out is forgotten.
+        set.telegram.token = Some("bot 1 (bb)".to_owned());
+        set.telegram.chat_ids = vec![11];
+        let found = effective(&set, &all);
+        assert_eq!(found.settings.telegram.token, None);
+        assert_eq!(found.settings.telegram.chat_ids, [11]);
+        assert_eq!(found.obsolete, accepted(&[("telegram.chat_ids", "10"), (TOKEN, "bot 1 (aa)")]));
+    }
+
+    #[test]
+    fn s2_another_server_gets_nothing_until_it_was_accepted() {
+        let mut set = Settings::default();
+        set.telegram.chat_ids = vec![10];
+        set.telegram.user_ids = vec![7];
+        set.telegram.token = Some("bot 1 (aa)".to_owned());
+        let all: BTreeSet<_> = loosenings(&set).iter().map(Loosening::pair).collect();
+        set.telegram.api_url = "https://evil.example".to_owned();
+        let found = effective(&set, &all);
+        assert_eq!(found.waiting.len(), 1);
+        assert!(!found.settings.telegram.is_complete());
+        assert_eq!(found.settings.telegram.api_url, Settings::default().telegram.api_url);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Settings {
     pub remote: Remote,
     /// How a new ask makes itself known.
     pub notify: Notify,
+    /// Asks in a Telegram chat.
+    pub telegram: Telegram,
     /// Where asks are written down.
     pub journal: Journal,
     /// The daemon itself.
@@ -90,11 +92,68 @@ impl Default for Remote {
 pub struct Notify {
     /// Whether the terminal queue rings the bell when an ask arrives.
     pub bell: bool,
+    /// A command that is run by the shell for every new ask, with the ask as JSON on its standard input, secrets covered.
+    pub command: String,
 }
 
 impl Default for Notify {
     fn default() -> Self {
-        Self { bell: true }
+        Self { bell: true, command: String::new() }
+    }
+}
+
+/// `[telegram]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Telegram {
+    /// The file with the bot's token, readable by its owner only. Of the three ways to give a token the first that is set counts.
+    pub token_file: String,
+    /// The environment variable of the daemon with the bot's token.
+    pub token_env: String,
+    /// A command that is run by the shell and prints the bot's token.
+    pub token_cmd: String,
+    /// Ids of the chats that asks are sent to; from other chats nothing is taken.
+    pub chat_ids: Vec<i64>,
+    /// Ids of the people who may answer there; others are not heard.
+    pub user_ids: Vec<i64>,
+    /// Asks that are shown there at once; the others wait in order. 1: one after the other.
+    #[schemars(range(min = 1, max = 100))]
+    pub max_open: u64,
+    /// The Bot API server.
+    pub api_url: String,
+    /// Fingerprint of the token that was read; not a key, so that a token is in force only after a person accepted it.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub token: Option<String>,
+}
+
+/// The Bot API server of Telegram itself.
+pub(crate) const TELEGRAM_API: &str = "https://api.telegram.org";
+
+impl Default for Telegram {
+    fn default() -> Self {
+        Self {
+            token_file: String::new(),
+            token_env: String::new(),
+            token_cmd: String::new(),
+            chat_ids: Vec::new(),
+            user_ids: Vec::new(),
+            max_open: 5,
+            api_url: TELEGRAM_API.to_owned(),
+            token: None,
+        }
+    }
+}
+
+impl Telegram {
+    /// Somebody began to set it up.
+    pub fn is_wanted(&self) -> bool {
+        [&self.token_file, &self.token_env, &self.token_cmd].iter().any(|way| !way.is_empty())
+    }
+
+    /// A token that was read, somebody to send to and somebody to hear: it can work.
+    pub fn is_complete(&self) -> bool {
+        self.token.is_some() && !self.chat_ids.is_empty() && !self.user_ids.is_empty()
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) enum Raw {
     Switch(bool),
     /// A list of texts.
     Texts(Vec<String>),
+    /// Whole numbers; none when there is something else among them.
+    Numbers(Option<Vec<i64>>),
     /// A value of some other sort, named.
     Other(&'static str),
 }
@@ -43,6 +45,14 @@ pub(crate) enum Slot<'a> {
     Journal(&'a mut JournalUrl),
     /// Absolute paths; in the environment with colons between them.
     Paths(&'a mut Vec<PathBuf>),
+    /// Any text without control characters.
+    Text(&'a mut String),
+    /// An absolute path, or nothing.
+    Path(&'a mut String),
+    /// The base address of a web service.
+    Url(&'a mut String),
+    /// Ids; sorted, each once.
+    Ids(&'a mut Vec<i64>),
 }
 
 impl Slot<'_> {
@@ -99,6 +109,38 @@ impl Slot<'_> {
                 }
                 *place = texts.into_iter().map(PathBuf::from).collect();
             }
+            Slot::Text(place) => {
+                *place = one_line(raw.text()?)?.to_owned();
+            }
+            Slot::Path(place) => {
+                let path = one_line(raw.text()?)?;
+                if !path.is_empty() && !Path::new(path).is_absolute() {
+                    return Err(Wrong::RelativePath);
+                }
+                *place = path.to_owned();
+            }
+            Slot::Url(place) => {
+                let url = one_line(raw.text()?)?.trim_end_matches('/');
+                if !is_web_address(url) {
+                    return Err(Wrong::Value);
+                }
+                *place = url.to_owned();
+            }
+            Slot::Ids(place) => {
+                let mut ids = match raw {
+                    Raw::Numbers(ids) => ids.clone().ok_or(Wrong::Value)?,
+                    Raw::Texts(texts) if texts.is_empty() => Vec::new(),
+                    Raw::Texts(_) => return Err(Wrong::Value),
+                    Raw::Untyped { text, .. } => numbers(text).ok_or(Wrong::Value)?,
+                    other => return Err(Wrong::Sort(other.sort())),
+                };
+                ids.sort_unstable();
+                ids.dedup();
+                if ids.len() > MOST_IDS || ids.contains(&0) {
+                    return Err(Wrong::Value);
+                }
+                *place = ids;
+            }
         }
         Ok(())
     }
@@ -113,6 +155,8 @@ impl Slot<'_> {
             Slot::Paths(paths) => {
                 paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":")
             }
+            Slot::Text(text) | Slot::Path(text) | Slot::Url(text) => (*text).clone(),
+            Slot::Ids(ids) => ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", "),
         }
     }
 
@@ -120,7 +164,10 @@ impl Slot<'_> {
     pub(crate) fn literal(&self) -> String {
         match self {
             Slot::Number(..) | Slot::Switch(_) => self.plain(),
-            Slot::Word(_) | Slot::Journal(_) => quoted(&self.plain()),
+            Slot::Word(_) | Slot::Journal(_) | Slot::Text(_) | Slot::Path(_) | Slot::Url(_) => {
+                quoted(&self.plain())
+            }
+            Slot::Ids(_) => format!("[{}]", self.plain()),
             Slot::Paths(paths) => {
                 let quoted: Vec<String> =
                     paths.iter().map(|path| quoted(&path.display().to_string())).collect();
@@ -139,8 +186,47 @@ impl Slot<'_> {
                 "\"sqlite:\" for the default place, or \"sqlite:\" and an absolute path".to_owned()
             }
             Slot::Paths(_) => "a list of absolute paths".to_owned(),
+            Slot::Text(_) => "a text of one line".to_owned(),
+            Slot::Path(_) => "an absolute path, or \"\"".to_owned(),
+            Slot::Url(_) => {
+                "an address that begins with https://, or with http:// and this machine (127.0.0.1, ::1, localhost)"
+                    .to_owned()
+            }
+            Slot::Ids(_) => "a list of whole numbers, such as [12345]".to_owned(),
         }
     }
+}
+
+/// Most ids of one list.
+const MOST_IDS: usize = 100;
+
+fn one_line(text: &str) -> Result<&str, Wrong> {
+    if text.chars().any(char::is_control) { Err(Wrong::Value) } else { Ok(text) }
+}
+
+/// `12345, -100678`; nothing at all is the empty list.
+fn numbers(text: &str) -> Option<Vec<i64>> {
+    if text.trim().is_empty() {
+        return Some(Vec::new());
+    }
+    text.split(',').map(|number| number.trim().parse().ok()).collect()
+}
+
+/// Encrypted, or not leaving this machine; without a name or password, a query or a fragment in it.
+fn is_web_address(url: &str) -> bool {
+    let (rest, encrypted) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
+        (Some(rest), _) => (rest, true),
+        (None, Some(rest)) => (rest, false),
+        (None, None) => return false,
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, _)) => host,
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let plain =
+        url.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '@' | '?' | '#' | '\\' | '"' | '<' | '>'));
+    plain && !host.is_empty() && (encrypted || matches!(host, "127.0.0.1" | "::1" | "localhost"))
 }
 
 impl Raw {
@@ -156,7 +242,7 @@ impl Raw {
             Self::Untyped { .. } | Self::Text(_) => "a text",
             Self::Number(_) => "a number",
             Self::Switch(_) => "a switch",
-            Self::Texts(_) => "a list",
+            Self::Texts(_) | Self::Numbers(_) => "a list",
             Self::Other(name) => name,
         }
     }

@@ -171,8 +171,7 @@ allow_unsafe = true
             "config.toml:6: permissions.backgroud_default = \"deny\": not a key; did you mean permissions.background_default?",
             "config.toml:8: permissions.qeue_cap = 5: not a key; did you mean permissions.queue_cap?",
             "config.toml:9: permissions.colour = \"red\": not a key; `askd config` prints all keys",
-            "config.toml:11: telegram.token_file is not served by this version",
-            "config.toml:12: telegram.token is not a key; did you mean telegram.token_file (which is not served by this version)?",
+            "config.toml:12: telegram.token is not a key; did you mean telegram.token_file?",
             "config.toml:13: [web] is not served by this version",
             "config.toml:15: journal.url = \"sqlite:relative.db\": the path is relative to nobody knows what; allowed: \"sqlite:\" for the default place, or \"sqlite:\" and an absolute path",
             "config.toml:16: journal.allow_unsafe is not served by this version",
@@ -185,6 +184,35 @@ allow_unsafe = true
             "config.toml:2: hook = [[hook]]: hook is a section; allowed: [hook] with its keys under it",
         ]
     );
+}
+
+#[test]
+fn lists_addresses_and_paths_are_checked() {
+    let text = r#"
+[telegram]
+token_file = "relative"
+token_env = "A\tB"
+chat_ids = [1, "2"]
+user_ids = 7
+max_open = 0
+api_url = "http://api.example.org"
+"#;
+    let found = errors(file(text));
+    assert_eq!(found.len(), 6, "{found:#?}");
+    assert!(
+        found[2].starts_with("config.toml:5: telegram.chat_ids = [1, \"2\"]: not allowed; allowed: a list")
+    );
+    assert!(found[3].contains("a number does not belong here"));
+    for bad in
+        ["https://", "ftp://x", "https://me@x", "https://x?y", "http://127.0.0.1.evil.org", "http://[::2]"]
+    {
+        assert_eq!(errors(file(&format!("[telegram]\napi_url = \"{bad}\"\n"))).len(), 1, "{bad}");
+    }
+    let good = "[telegram]\nuser_ids = [7, 5, 7]\napi_url = \"http://[::1]:8081/\"\n";
+    let config = file(good).env(env(&[("ASKD_TELEGRAM__CHAT_IDS", " -100, 5 ")])).load().unwrap();
+    let telegram = &config.settings().telegram;
+    assert_eq!((&telegram.chat_ids[..], &telegram.user_ids[..]), (&[-100, 5][..], &[5, 7][..]));
+    assert_eq!(telegram.api_url, "http://[::1]:8081");
 }
 
 #[test]

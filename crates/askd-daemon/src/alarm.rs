@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use crate::clock;
 use crate::engine::Engine;
 use crate::http::Leave;
+use crate::publish::{Hub, What};
 
 /// More time asleep than this between two alarms is a wake.
 const WAKE_MS: u64 = 1000;
@@ -24,13 +25,14 @@ pub(crate) async fn keep(
 }
 
 /// Sends [`Command::Tick`] whenever the core wants one.
-pub(crate) async fn ring(engine: Engine, due: watch::Receiver<Option<u64>>) -> std::io::Result<()> {
-    ring_with(timer::Timer::new()?, engine, due).await
+pub(crate) async fn ring(engine: Engine, hub: Hub, due: watch::Receiver<Option<u64>>) -> std::io::Result<()> {
+    ring_with(timer::Timer::new()?, engine, hub, due).await
 }
 
 async fn ring_with(
     timer: timer::Timer,
     engine: Engine,
+    hub: Hub,
     mut due: watch::Receiver<Option<u64>>,
 ) -> std::io::Result<()> {
     let mut asleep = clock::suspended_ms();
@@ -47,6 +49,8 @@ async fn ring_with(
                 let now_asleep = clock::suspended_ms();
                 if now_asleep.saturating_sub(asleep) > WAKE_MS {
                     engine.run(Command::Woke).await;
+                    // After the hold began: what a surface says it fetched was fetched since.
+                    hub.send(What::Woke);
                 }
                 asleep = now_asleep;
                 // Its reply means that the next alarm is set.
@@ -150,7 +154,7 @@ mod tests {
         let (end, _other) = rustix::pipe::pipe().unwrap();
         let (_due, due) = watch::channel(Some(5));
         let (leave, left) = watch::channel(None);
-        let alarm = ring_with(timer::Timer::over(end).unwrap(), Engine::of_nobody(), due);
+        let alarm = ring_with(timer::Timer::over(end).unwrap(), Engine::of_nobody(), Hub::new(), due);
         keep(alarm, leave).await;
         assert_eq!(*left.borrow(), Some(Leave::Restart));
     }
@@ -160,7 +164,7 @@ mod tests {
         let (due_sender, due) = watch::channel(None);
         let (leave, left) = watch::channel(None);
         drop(due_sender);
-        keep(ring(Engine::of_nobody(), due), leave).await;
+        keep(ring(Engine::of_nobody(), Hub::new(), due), leave).await;
         assert_eq!(*left.borrow(), None);
     }
 }

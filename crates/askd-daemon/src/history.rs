@@ -41,6 +41,10 @@ pub(crate) fn log(reader: &dyn Reader, filter: &Filter) -> Result<Vec<LogEntry>,
             if filter.since.is_some_and(|since| entry.entry.at.wall_ms < since) {
                 continue;
             }
+            // A surface's own memory is no decision, and may hold what only the surface is to know.
+            if matches!(entry.stream, StreamId::Surface(_)) {
+                continue;
+            }
             let (session, handle) = match &entry.stream {
                 StreamId::Ask(id) => {
                     let (session, handle) = match about.get(id) {

@@ -25,5 +25,5 @@ mod settings;
 mod start;
 
 use askd_serve::{clock, masked, view};
-pub use settings::SettingsWatch;
+pub use settings::{InForce, SettingsWatch};
 pub use start::{Options, StartError, inside_agent, run};

@@ -74,6 +74,8 @@ pub(crate) enum What {
         waiting: u32,
     },
     Notice(String),
+    /// The machine was suspended.
+    Woke,
     /// There was more than could be told; streams begin anew.
     Lost,
     Bye {
@@ -90,7 +92,7 @@ impl What {
                 let input = shot.ask.ask.action.input.as_ref().map_or(0, String::len);
                 if input > SMALL { input } else { 0 }
             }
-            Self::Waiting { .. } | Self::Notice(_) | Self::Lost | Self::Bye { .. } => 0,
+            Self::Waiting { .. } | Self::Notice(_) | Self::Woke | Self::Lost | Self::Bye { .. } => 0,
         }
     }
 }
@@ -200,12 +202,13 @@ fn ready(what: What) -> Option<Ready> {
             (Some(*position), Some(Arc::clone(shot)), Some(shot.root.clone()), false)
         }
         What::Waiting { root, .. } => (None, None, Some(root.clone()), false),
-        What::Notice(_) | What::Lost => (None, None, None, false),
+        What::Notice(_) | What::Woke | What::Lost => (None, None, None, false),
         What::Bye { .. } => (None, None, None, true),
     };
     let happened = match &what {
         What::Ask { what, .. } => what,
         What::Slot { .. } => "asked",
+        What::Waiting { .. } => "waiting",
         _ => "",
     };
     let event = match what {
@@ -222,6 +225,7 @@ fn ready(what: What) -> Option<Ready> {
             waiting,
         },
         What::Notice(text) => StreamEvent::Notice { text: askd_text::safe(&text).text },
+        What::Woke => StreamEvent::Woke,
         What::Lost => return None,
         What::Bye { restart } => StreamEvent::Bye { restart },
     };
@@ -257,6 +261,7 @@ fn name(event: &StreamEvent) -> &'static str {
         StreamEvent::Ask { .. } => "ask",
         StreamEvent::Waiting { .. } => "waiting",
         StreamEvent::Notice { .. } => "notice",
+        StreamEvent::Woke => "woke",
         StreamEvent::Bye { .. } => "bye",
     }
 }

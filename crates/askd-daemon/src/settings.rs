@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use askd_config::{
-    BackgroundDeny, Config, ConfigErrors, Effective, HoldBackground, Layers, Origin, TimedDefault,
+    BackgroundDeny, Config, ConfigErrors, Effective, HoldBackground, Layers, Origin, Secret, TimedDefault,
     Unreachable,
 };
 use askd_core::settings as core;
@@ -65,6 +65,7 @@ impl Sources {
                 Unreachable::WhenNoneAttached => core::Unreachable::WhenNoneAttached,
             },
             no_surfaces: self.no_surfaces,
+            remotes: u32::from(!self.no_surfaces && from.telegram.is_complete()),
             hold_background: match from.hook.hold_background {
                 HoldBackground::Auto => core::HoldBackground::Auto,
                 HoldBackground::Always => core::HoldBackground::Always,
@@ -84,7 +85,7 @@ fn decision(from: TimedDefault) -> Decision {
 
 /// Whoever acts on settings beside the daemon. It is called from the daemon's tasks and must not block.
 #[derive(Clone)]
-pub struct SettingsWatch(pub Arc<dyn Fn(&askd_config::Settings) + Send + Sync>);
+pub struct SettingsWatch(pub Arc<dyn Fn(&InForce) + Send + Sync>);
 
 impl std::fmt::Debug for SettingsWatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -92,8 +93,37 @@ impl std::fmt::Debug for SettingsWatch {
     }
 }
 
+/// What is acted on, with what it leads to.
+#[derive(Debug, Clone)]
+pub struct InForce {
+    pub settings: askd_config::Settings,
+    /// The token that `settings.telegram.token` is the fingerprint of.
+    pub token: Option<Secret>,
+}
+
+/// Settings as they are wanted: those of the config, with the token that they lead to.
+pub(crate) struct Wanted {
+    pub(crate) settings: askd_config::Settings,
+    token: Option<Secret>,
+    problem: Option<String>,
+}
+
+/// Reads what the config leads to. It may run a command, once a person accepted that.
+pub(crate) fn wanted(config: &Config, accepted: &BTreeSet<(String, String)>) -> Wanted {
+    let mut settings = config.settings().clone();
+    let mut from = settings.telegram.clone();
+    if !accepted.contains(&("telegram.token_cmd".to_owned(), from.token_cmd.clone())) {
+        from.token_cmd.clear();
+    }
+    let (token, problem) = match Secret::read(&from) {
+        Ok(token) => (token, None),
+        Err(error) => (None, Some(format!("Telegram is off: {error}"))),
+    };
+    settings.telegram.token = token.as_ref().map(Secret::fingerprint);
+    Wanted { settings, token, problem }
+}
+
 /// The settings in force, and what waits for a person.
-#[derive(Debug)]
 pub(crate) struct Live {
     sources: Sources,
     watch: Option<SettingsWatch>,
@@ -102,11 +132,13 @@ pub(crate) struct Live {
     reading: tokio::sync::Mutex<()>,
 }
 
-#[derive(Debug)]
 struct Known {
     config: Config,
     /// What is acted on, whatever the file says.
     in_force: askd_config::Settings,
+    token: Option<Secret>,
+    /// Why there is no token although one is wanted.
+    no_token: Option<String>,
     waiting: Vec<askd_config::Loosening>,
     /// Why the file that is there is not acted on.
     broken: Option<String>,
@@ -119,11 +151,14 @@ impl Live {
     pub(crate) fn new(
         sources: Sources,
         config: Config,
+        wanted: Wanted,
         effective: &Effective,
         watch: Option<SettingsWatch>,
     ) -> Self {
         let known = Known {
             in_force: effective.settings.clone(),
+            token: wanted.token,
+            no_token: wanted.problem,
             waiting: effective.waiting.clone(),
             broken: None,
             file: stamp(&sources.file),
@@ -134,9 +169,18 @@ impl Live {
 
     /// Tells the settings in force to whoever acts on them beside the daemon.
     pub(crate) fn tell(&self) {
-        if let (Some(watch), (Some(settings), _)) = (&self.watch, self.in_force()) {
-            (watch.0)(&settings);
+        let told = self.now.lock().ok().map(|known| InForce {
+            settings: known.in_force.clone(),
+            token: known.token.clone().filter(|_| known.in_force.telegram.is_complete()),
+        });
+        if let (Some(watch), Some(in_force)) = (&self.watch, told) {
+            (watch.0)(&in_force);
         }
+    }
+
+    /// Telegram is configured, and a person accepted that.
+    pub(crate) fn telegram(&self) -> bool {
+        !self.sources.no_surfaces && self.now.lock().is_ok_and(|known| known.in_force.telegram.is_complete())
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -155,7 +199,9 @@ impl Live {
     /// What a person should know of the settings, besides what waits.
     pub(crate) fn notices(&self) -> Vec<String> {
         let Ok(known) = self.now.lock() else { return Vec::new() };
-        known.broken.iter().cloned().chain(askd_config::warnings(&known.in_force)).collect()
+        let broken = known.broken.iter().cloned();
+        let no_token = known.no_token.iter().cloned();
+        broken.chain(no_token).chain(askd_config::warnings(&known.in_force)).collect()
     }
 
     /// The same, with what waits for a person.
@@ -223,7 +269,9 @@ impl Live {
 
     async fn adopt(&self, config: Config, engine: &Engine, hub: &Hub) {
         let accepted = engine.loosenings().await;
-        let effective = askd_config::effective(config.settings(), &accepted);
+        let (asked, known) = (config.clone(), accepted.clone());
+        let Ok(wanted) = tokio::task::spawn_blocking(move || wanted(&asked, &known)).await else { return };
+        let effective = askd_config::effective(&wanted.settings, &accepted);
         engine.set_settings(self.sources.for_core(&effective, &config));
         forget(engine, &effective.obsolete).await;
         for waiting in &effective.waiting {
@@ -231,6 +279,8 @@ impl Live {
         }
         if let Ok(mut known) = self.now.lock() {
             known.in_force = effective.settings;
+            known.token = wanted.token;
+            known.no_token = wanted.problem;
             known.broken = None;
             known.waiting = effective.waiting;
             known.config = config;

@@ -25,10 +25,10 @@ use tokio::sync::{Mutex, mpsc, watch};
 use crate::clock::Clock;
 use crate::crash::CrashPoint;
 use crate::engine::{Engine, Outlets};
-use crate::http::{self, Attachments, Leave, RandomIds, Shared};
+use crate::http::{self, Attachments, Leave, RandomIds, Remotes, Shared};
 use crate::limits::Rates;
 use crate::origins::Origins;
-use crate::peer::Peer;
+use crate::peer::{self, Peer};
 use crate::publish::{self, Hub, What};
 use crate::server::{self, Door, Traffic};
 use crate::settings::{self, Live, SettingsWatch, Sources};
@@ -130,12 +130,16 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let ids = Box::new(RandomIds);
     let first = askd_core::Settings::default();
     let mut writer = Writer::open(journal, first, ids, Box::new(CrashPoint::from_env()), clock.now())?;
-    let effective = askd_config::effective(config.settings(), writer.state().loosenings());
+    let wanted = settings::wanted(&config, writer.state().loosenings());
+    let effective = askd_config::effective(&wanted.settings, writer.state().loosenings());
     writer.set_settings(sources.for_core(&effective, &config));
     let obsolete = effective.obsolete.clone();
     let retention_ms =
         i64::try_from(config.settings().journal.retention_days).unwrap_or(i64::MAX / DAY_MS) * DAY_MS;
-    let live = Live::new(sources, config, &effective, options.watch.clone());
+    if options.watch.is_some() && !options.no_surfaces {
+        peer::trust_guests();
+    }
+    let live = Live::new(sources, config, wanted, &effective, options.watch.clone());
 
     // One thread serves the sockets beside the writer's: what they hand each other does not go over a third.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -166,6 +170,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             journal: described,
             surfaces: AtomicU64::new(1),
             attached: Attachments::default(),
+            remotes: Remotes::default(),
             rates: Rates::default(),
             origins: Origins::default(),
             leave,
@@ -173,7 +178,8 @@ pub fn run(options: Options) -> Result<(), StartError> {
         });
         let pump = tokio::spawn(hub.clone().pump(events));
         tokio::spawn(agents::watch(engine.clone(), app.host.clone(), agents_found));
-        let ring = tokio::spawn(alarm::keep(alarm::ring(engine.clone(), due), app.leave.clone()));
+        let ring =
+            tokio::spawn(alarm::keep(alarm::ring(engine.clone(), hub.clone(), due), app.leave.clone()));
         let prune = tokio::spawn(prune(engine.clone(), clock, retention_ms));
         let tidy = tokio::spawn(tidy(engine.clone()));
 

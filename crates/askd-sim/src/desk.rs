@@ -249,6 +249,10 @@ impl World {
                         SurfaceReport::Failed { ask, reason } => {
                             ask.parse().ok().map(|ask| Command::SurfaceFailed { ask, surface, reason })
                         }
+                        // A queue is no remote surface.
+                        SurfaceReport::Polled
+                        | SurfaceReport::Keep { .. }
+                        | SurfaceReport::Trouble { .. } => None,
                     };
                     command.into_iter().for_each(|command| self.act(s, command));
                 }

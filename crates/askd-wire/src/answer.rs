@@ -31,6 +31,16 @@ pub struct Answer {
     pub surface: Option<String>,
 }
 
+/// Body of the same route from a remote surface: who answered there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NamedAnswer {
+    #[serde(flatten)]
+    pub answer: Answer,
+    /// Their name, for people; counted only for a registered surface of kind remote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
 /// One element of `POST /v1/answers`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BulkAnswer {

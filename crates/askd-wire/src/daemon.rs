@@ -37,6 +37,21 @@ pub struct Health {
     /// the config. Not safe to print as they are.
     #[serde(default)]
     pub notices: Vec<String>,
+    /// Remote surfaces that are configured or attached.
+    #[serde(default)]
+    pub remotes: Vec<RemoteHealth>,
+}
+
+/// Whether a remote surface works.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteHealth {
+    /// For people: `Telegram`.
+    pub name: String,
+    /// It gets asks now.
+    pub attached: bool,
+    /// Why it does not work; null: it does. Not safe to print as it is.
+    #[serde(default)]
+    pub trouble: Option<String>,
 }
 
 impl Health {
@@ -46,7 +61,10 @@ impl Health {
             let meaning = meaning.as_deref().map(|meaning| format!(" ({meaning})")).unwrap_or_default();
             format!("{key} = {value} waits for you: askd config accept {key}{meaning}")
         });
-        self.notices.iter().cloned().chain(waiting).collect()
+        let remotes = self.remotes.iter().filter_map(|remote| {
+            Some(format!("{} does not work: {}", remote.name, remote.trouble.as_deref()?))
+        });
+        self.notices.iter().cloned().chain(waiting).chain(remotes).collect()
     }
 }
 

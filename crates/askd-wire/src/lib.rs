@@ -14,12 +14,12 @@ mod raise;
 mod spool;
 mod stream;
 
-pub use answer::{Answer, AnswerReport, BulkAnswer, Decision};
+pub use answer::{Answer, AnswerReport, BulkAnswer, Decision, NamedAnswer};
 pub use ask::{
     Action, Ask, AskState, Attendance, Choice, ChoiceKind, Class, Delivery, DisplayField, LateAnswer,
     Lineage, Outcome, OutcomeKind, Place, Requester, Subagent, Verdict,
 };
-pub use daemon::{DaemonFile, Health, LogEntry, Loosening, SessionView, VERSION};
+pub use daemon::{DaemonFile, Health, LogEntry, Loosening, RemoteHealth, SessionView, VERSION};
 pub use observe::{LoopSeen, Observation, ObservationBatch, Spawn};
 pub use permissions::{PermissionsChange, PermissionsCommand, PermissionsText, PermissionsView, TimedPolicy};
 pub use problem::{Code, Problem};

@@ -1,6 +1,7 @@
 //! Surfaces and the event stream (`GET /v1/events`, server-sent events).
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::ask::Ask;
 
@@ -21,6 +22,9 @@ pub struct RegisterSurface {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Registered {
     pub surface: String,
+    /// What a surface of this name, of kind remote, last asked to keep ([`SurfaceReport::Keep`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Value>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,8 +51,23 @@ pub enum Scope {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SurfaceReport {
-    Shown { ask: String },
-    Failed { ask: String, reason: String },
+    Shown {
+        ask: String,
+    },
+    Failed {
+        ask: String,
+        reason: String,
+    },
+    /// Remote: everything that waited at its server was fetched, and its answers were given.
+    Polled,
+    /// Remote: keep this in the journal, in place of what was kept before under the surface's name.
+    Keep {
+        state: Value,
+    },
+    /// Remote: why it does not work now, for people; null: it works.
+    Trouble {
+        text: Option<String>,
+    },
 }
 
 /// One server-sent event. The SSE `id` is the journal position, the SSE `event` is the tag.
@@ -65,6 +84,8 @@ pub enum StreamEvent {
     Waiting { session: String, agent: String, root: String, waiting: u32 },
     /// Something that every surface should tell the person, e.g. that an agent tried to answer its own ask.
     Notice { text: String },
+    /// The machine was suspended: whoever has a server elsewhere fetches what waits there, and says `polled`.
+    Woke,
     /// The daemon is going away: `restart` true means come back.
     Bye { restart: bool },
 }
@@ -111,6 +132,7 @@ impl TryFrom<Flat> for StreamEvent {
                 waiting: need(flat.waiting, "waiting")?,
             },
             "notice" => Self::Notice { text: need(flat.text, "text")? },
+            "woke" => Self::Woke,
             "bye" => Self::Bye { restart: need(flat.restart, "restart")? },
             other => return Err(format!("unknown event `{other}`")),
         })
@@ -131,6 +153,7 @@ mod tests {
             r#"{"type":"gap","after":3}"#.to_owned(),
             r#"{"type":"waiting","session":"s","agent":"a","root":"s","waiting":2}"#.to_owned(),
             r#"{"type":"notice","text":"look"}"#.to_owned(),
+            r#"{"type":"woke"}"#.to_owned(),
             r#"{"type":"bye","restart":true}"#.to_owned(),
         ];
         for text in texts {

@@ -20,7 +20,9 @@ pub(crate) fn of_stream(state: &State, stream: &StreamId, wall_ms: i64) -> Head 
                 _ => closed(root, wall_ms),
             }
         }
-        StreamId::Surface(_) | StreamId::Daemon(_) => {
+        // Read by the surface itself when it comes, and old when nothing was added for long.
+        StreamId::Surface(_) => closed(None, wall_ms),
+        StreamId::Daemon(_) => {
             Head { state: HeadState::Open, root: None, due_wall_ms: None, closed_wall_ms: None }
         }
     }

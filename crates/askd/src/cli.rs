@@ -283,6 +283,9 @@ pub(crate) struct SetupArgs {
     /// Take out exactly what setup put in
     #[arg(long)]
     pub(crate) undo: bool,
+    /// Another Bot API server, for `telegram`
+    #[arg(long, hide = true, value_name = "URL")]
+    pub(crate) api_url: Option<String>,
     /// The agent's command line, for what is printed: askd setup acp -- opencode acp
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
@@ -300,6 +303,8 @@ pub(crate) enum SetupAgent {
     Pi,
     /// Print what to put into any other ACP client's configuration
     Acp,
+    /// Asks in a chat with a bot of yours: asks for its token, finds you by a message, sends a test
+    Telegram,
 }
 
 #[derive(Debug, Args)]

@@ -6,15 +6,15 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-pub(super) struct Request {
-    pub(super) method: String,
+pub(crate) struct Request {
+    pub(crate) method: String,
     /// Without the query.
-    pub(super) path: String,
-    pub(super) body: Vec<u8>,
+    pub(crate) path: String,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Reads one request; `None` when the client closed before sending one.
-pub(super) fn read(stream: &TcpStream) -> io::Result<Option<Request>> {
+pub(crate) fn read(stream: &TcpStream) -> io::Result<Option<Request>> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
@@ -67,7 +67,7 @@ fn read_chunks(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
 }
 
 /// A whole JSON reply.
-pub(super) fn reply(stream: &mut TcpStream, status: &str, body: &Value) -> io::Result<()> {
+pub(crate) fn reply(stream: &mut TcpStream, status: &str, body: &Value) -> io::Result<()> {
     let body = body.to_string();
     write!(
         stream,
@@ -78,19 +78,19 @@ pub(super) fn reply(stream: &mut TcpStream, status: &str, body: &Value) -> io::R
 }
 
 /// The head of a stream of events, which ends with the connection.
-pub(super) fn begin_events(stream: &mut TcpStream) -> io::Result<()> {
+pub(crate) fn begin_events(stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\nconnection: close\r\n\r\n",
     )
 }
 
 /// One event; its name is the `type` in its data.
-pub(super) fn event(stream: &mut TcpStream, data: &Value) -> io::Result<()> {
+pub(crate) fn event(stream: &mut TcpStream, data: &Value) -> io::Result<()> {
     let name = data["type"].as_str().unwrap_or_default();
     stream.write_all(format!("event: {name}\ndata: {data}\n\n").as_bytes())
 }
 
 /// One event that has data and no name.
-pub(super) fn data(stream: &mut TcpStream, data: &str) -> io::Result<()> {
+pub(crate) fn data(stream: &mut TcpStream, data: &str) -> io::Result<()> {
     stream.write_all(format!("data: {data}\n\n").as_bytes())
 }

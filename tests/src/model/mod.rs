@@ -4,7 +4,7 @@
 //! the conversation in the request, so retries and parallel subagents need no care.
 
 mod gemini;
-mod http;
+pub(crate) mod http;
 mod openai;
 mod script;
 

@@ -25,7 +25,7 @@ use crate::view;
 use super::body::{Json, list as reply_list, nothing, reply};
 use super::extract::{Path, Query};
 use super::problem::Refused;
-use super::{App, Leave, events, permissions as permission_routes};
+use super::{App, Leave, events, permissions as permission_routes, surfaces};
 use crate::permissions;
 
 /// Settled asks that a list shows at most, and entries of a log.
@@ -33,6 +33,10 @@ const MOST_LISTED: usize = 1000;
 const MOST_LOGGED: usize = 10_000;
 /// Longest reason of a surface that could not show an ask, in bytes.
 const LONGEST_REASON: usize = 1024;
+/// Longest name of somebody who answered elsewhere, in columns.
+const LONGEST_NAME: usize = 40;
+/// Largest state that a surface may keep, in bytes of JSON.
+const LARGEST_STATE: usize = 256 * 1024;
 /// Asks that one bulk answer may name.
 const MOST_BULK: usize = 1000;
 
@@ -131,10 +135,10 @@ async fn answer(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
     Path(id): Path<String>,
-    Json(body): Json<wire::Answer>,
+    Json(body): Json<wire::NamedAnswer>,
 ) -> Result<Response, Refused> {
-    let sight = answers_sight(&app, &body);
-    let shot = give(&app, &connection, &id, body).await?;
+    let sight = answers_sight(&app, &body.answer);
+    let shot = give(&app, &connection, &id, body.answer, body.by).await?;
     Ok(reply(StatusCode::OK, &shot.view_for(sight)))
 }
 
@@ -151,7 +155,7 @@ async fn answers(
     let mut reports = Vec::with_capacity(bulk.len());
     for wire::BulkAnswer { id, answer } in bulk {
         let sight = answers_sight(&app, &answer);
-        reports.push(match give(&app, &connection, &id, answer).await {
+        reports.push(match give(&app, &connection, &id, answer, None).await {
             Ok(shot) => {
                 wire::AnswerReport { id, status: 200, ask: Some(shot.view_for(sight)), problem: None }
             }
@@ -178,6 +182,7 @@ async fn give(
     connection: &Connection,
     id: &str,
     body: wire::Answer,
+    by: Option<String>,
 ) -> Result<view::Shot, Refused> {
     let digest: Digest = body
         .digest
@@ -185,6 +190,8 @@ async fn give(
         .map_err(|_| Refused::malformed("digest must be \"sha256:\" and 64 hexadecimal digits"))?;
     let sight = answers_sight(app, &body);
     let (surface, remote) = surface_name(app, body.surface.as_deref());
+    // Whoever sits here is "you"; elsewhere the surface knows whom it heard.
+    let by = by.filter(|_| remote).map(|by| askd_text::cut(&by, LONGEST_NAME));
     let (peer, host) = (connection.peer.clone(), app.host.clone());
     let answer = move |ask, agents: &BTreeSet<Instance>| Answer {
         ask,
@@ -198,7 +205,7 @@ async fn give(
         stop: body.stop,
         surface,
         remote,
-        by: None,
+        by,
         refused: refusal_of(peer.as_ref(), agents, &host),
     };
     let done = app.engine.answer(id, answer).await.ok_or_else(Refused::unknown)?;
@@ -359,10 +366,17 @@ async fn register(
         capacity: body.capacity,
     };
     let SurfaceId(id) = surface_id(app.surfaces.fetch_add(1, Ordering::Relaxed));
+    let state = match info.remote {
+        true => {
+            let (name, wall_ms) = (info.name.clone(), app.clock.now().wall_ms);
+            read(&app, move |reader| surfaces::kept(reader, &name, wall_ms)).await?
+        }
+        false => None,
+    };
     if let Ok(mut registered) = app.registered.lock() {
         registered.insert(id.clone(), info);
     }
-    Ok(reply(StatusCode::CREATED, &wire::Registered { surface: id }))
+    Ok(reply(StatusCode::CREATED, &wire::Registered { surface: id, state }))
 }
 
 async fn report(
@@ -388,6 +402,19 @@ async fn report(
                 return Err(Refused::malformed(format!("reason is longer than {LONGEST_REASON} bytes")));
             }
             Command::SurfaceFailed { ask: look(&app, &ask).await?.ask.ask.id, surface: name, reason }
+        }
+        _ if !remote => return Err(Refused::malformed("only a surface of kind remote reports that")),
+        wire::SurfaceReport::Polled => Command::RemotePolled { surface: SurfaceId(surface.clone()) },
+        wire::SurfaceReport::Keep { state } => {
+            if state.to_string().len() > LARGEST_STATE {
+                return Err(Refused::malformed(format!("state is larger than {LARGEST_STATE} bytes")));
+            }
+            let surface = surfaces::stream_of(&name, app.clock.now().wall_ms);
+            Command::KeepSurfaceState { surface, state }
+        }
+        wire::SurfaceReport::Trouble { text } => {
+            app.remotes.report(&name, text, &app.hub);
+            return Ok(nothing());
         }
     };
     let done = app.engine.run(command).await;
@@ -476,6 +503,11 @@ async fn state(app: &App) -> Result<(wire::Health, Vec<(Option<SessionKey>, Over
         journal: app.journal.clone(),
         waiting_loosenings: app.live.waiting(),
         notices: app.live.notices(),
+        remotes: app.remotes.health(app.live.telegram(), |name| {
+            app.registered.lock().is_ok_and(|registered| {
+                registered.iter().any(|(id, info)| info.name == name && app.attached.is_attached(id))
+            })
+        }),
     };
     Ok((health, counts.overrides))
 }

@@ -1,6 +1,6 @@
 //! `GET /v1/events`: snapshot, then stream, without a gap; `Last-Event-ID` resumes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -40,6 +40,8 @@ const PIECE: usize = 64 * 1024;
 const MOST_RESUMED: u64 = 10_000;
 /// Entries that are read from the journal at a time; each may hold 16 MiB.
 const PAGE: usize = 32;
+/// Asks that are over whose later events a surface with a capacity still gets.
+const MOST_PAST: usize = 256;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Narrow {
@@ -47,6 +49,9 @@ pub(super) struct Narrow {
     root: Option<String>,
     /// Id of a registered surface, which is attached while the stream is open.
     surface: Option<String>,
+    /// For a reader that is no surface: with secrets covered, as surfaces of kind remote get it.
+    #[serde(default)]
+    masked: bool,
 }
 
 /// Which events a stream gets.
@@ -58,6 +63,8 @@ enum Filter {
     Slots {
         surface: SurfaceId,
         held: BTreeSet<AskId>,
+        /// Asks that it held and that are over: what becomes of them is told too.
+        past: VecDeque<AskId>,
     },
 }
 
@@ -67,13 +74,15 @@ impl Filter {
             Self::All => true,
             Self::Root(root) => shot.root.to_string() == *root,
             Self::Own(token) => shot.ask.ask.requester.token == *token,
-            Self::Slots { held, .. } => held.contains(&shot.ask.ask.id),
+            Self::Slots { held, past, .. } => {
+                held.contains(&shot.ask.ask.id) || past.contains(&shot.ask.ask.id)
+            }
         }
     }
 
     fn passes(&mut self, event: &Ready) -> bool {
         if let Some(only) = &event.only {
-            let Self::Slots { surface, held } = self else { return false };
+            let Self::Slots { surface, held, .. } = self else { return false };
             return only == surface && event.shot.as_ref().is_some_and(|s| held.insert(s.ask.ask.id));
         }
         match (&*self, &event.shot, &event.root) {
@@ -82,7 +91,8 @@ impl Filter {
             (Self::All, None, _) => true,
             (Self::Root(root), None, Some(of)) => of.to_string() == *root,
             (Self::Root(_), None, None) => true,
-            (Self::Own(_) | Self::Slots { .. }, None, _) => false,
+            (Self::Slots { .. }, None, root) => root.is_none(),
+            (Self::Own(_), None, _) => false,
         }
     }
 }
@@ -97,7 +107,8 @@ pub(super) async fn all(
     let from = resume_from(&headers)?;
     let Some(id) = narrow.surface else {
         let filter = narrow.root.map_or(Filter::All, Filter::Root);
-        return Ok(open(app, filter, Sight::Full, None, from));
+        let sight = if narrow.masked { Sight::Masked } else { Sight::Full };
+        return Ok(open(app, filter, sight, None, from));
     };
     // Being attached counts as somebody being there.
     person(&app, &connection).await?;
@@ -112,7 +123,8 @@ pub(super) async fn all(
     Ok(match info.capacity {
         // Slots are given anew to a surface that comes back, so it begins with a snapshot.
         Some(_) => {
-            let filter = Filter::Slots { surface: surface.clone(), held: BTreeSet::new() };
+            let filter =
+                Filter::Slots { surface: surface.clone(), held: BTreeSet::new(), past: VecDeque::new() };
             open(app, filter, sight, Some((surface, info)), None)
         }
         None => {
@@ -203,7 +215,7 @@ impl Stream {
     async fn snapshot(&mut self) -> Result<(), Ended> {
         let snapshot = self.app.engine.snapshot().await.ok_or(Ended)?;
         self.position = snapshot.position;
-        if let Filter::Slots { surface, held } = &mut self.filter {
+        if let Filter::Slots { surface, held, .. } = &mut self.filter {
             *held = snapshot.slots.get(surface).cloned().unwrap_or_default();
         }
         let mut piece = publish::snapshot_head(snapshot.position);
@@ -272,10 +284,14 @@ impl Stream {
         if self.filter.passes(event) {
             self.write(event.frame_for(self.sight)).await?;
         }
-        if let (Filter::Slots { held, .. }, Some(shot)) = (&mut self.filter, &event.shot)
+        if let (Filter::Slots { held, past, .. }, Some(shot)) = (&mut self.filter, &event.shot)
             && is_over(shot)
+            && held.remove(&shot.ask.ask.id)
         {
-            held.remove(&shot.ask.ask.id);
+            if past.len() >= MOST_PAST {
+                past.pop_front();
+            }
+            past.push_back(shot.ask.ask.id);
         }
         if event.last { Err(Ended) } else { Ok(()) }
     }

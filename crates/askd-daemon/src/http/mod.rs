@@ -30,7 +30,7 @@ use crate::settings::Live;
 
 pub(crate) use askd_serve::ids::RandomIds;
 use problem::Refused;
-pub(crate) use surfaces::Attachments;
+pub(crate) use surfaces::{Attachments, Remotes};
 
 /// What every route can reach.
 pub(crate) struct Shared {
@@ -43,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) journal: String,
     pub(crate) surfaces: AtomicU64,
     pub(crate) attached: Attachments,
+    pub(crate) remotes: Remotes,
     pub(crate) rates: Rates,
     pub(crate) origins: Origins,
     /// Set once: why the daemon is to leave.

@@ -34,7 +34,7 @@ impl Queue {
             }
             StreamEvent::Bye { restart: true } => self.link = Link::Down("the daemon restarts".to_owned()),
             StreamEvent::Bye { restart: false } => self.link = Link::Down("askd was stopped".to_owned()),
-            StreamEvent::Waiting { .. } => {}
+            StreamEvent::Waiting { .. } | StreamEvent::Woke => {}
         }
         self.settle(actions)
     }

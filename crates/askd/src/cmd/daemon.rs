@@ -3,11 +3,13 @@
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, AUTOSTARTED_VAR};
 use askd_client::{Connection, Places, Unavailable, make_private_directory};
-use askd_daemon::Options;
+use askd_daemon::{InForce, Options, SettingsWatch};
+use askd_remote::Host;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::cli::{DaemonAction, DaemonArgs};
@@ -42,8 +44,20 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
         .log_internal_errors(false)
         .init();
     let trees = Trees::start(desk.places.clone());
-    let watch = Some(trees.watch());
-    let options = Options { places: desk.places.clone(), journal, no_surfaces, autostarted, watch };
+    // Remote surfaces live in this process, and use the daemon as everybody does.
+    let host = Host::start(desk.places.clone())
+        .map_err(|error| Failure::unavailable(format!("a thread cannot be started: {error}")))?;
+    let watch = SettingsWatch(Arc::new({
+        let trees = trees.watch();
+        move |in_force: &InForce| {
+            (trees.0)(in_force);
+            if !no_surfaces {
+                host.set(&in_force.settings, in_force.token.as_ref());
+            }
+        }
+    }));
+    let options =
+        Options { places: desk.places.clone(), journal, no_surfaces, autostarted, watch: Some(watch) };
     let ran = askd_daemon::run(options);
     trees.stop();
     ran.map_err(|error| {

@@ -279,6 +279,17 @@ fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
     for notice in &health.notices {
         report.note(one_line(notice), "it goes when its cause does");
     }
+    for remote in &health.remotes {
+        let name = safe(&remote.name);
+        match (&remote.trouble, remote.attached) {
+            (Some(trouble), _) => report.problem(
+                format!("{name} does not work: {}", one_line(trouble)),
+                "put it right; asks stay open everywhere else meanwhile",
+            ),
+            (None, true) => report.good(format!("{name} works")),
+            (None, false) => report.note(format!("{name} begins"), "look again in a moment"),
+        }
+    }
     for waiting in &health.waiting_loosenings {
         report.note(
             format!("{} = {} waits for a person", safe(&waiting.key), safe(&waiting.value)),

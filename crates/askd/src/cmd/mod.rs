@@ -25,5 +25,6 @@ pub(crate) mod run_watch;
 pub(crate) mod setup;
 mod setup_client;
 mod setup_pi;
+mod setup_telegram;
 pub(crate) mod spool;
 pub(crate) mod status;

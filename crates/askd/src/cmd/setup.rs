@@ -20,7 +20,7 @@ use crate::failure::{Done, Failure, status};
 use crate::out::{self, safe};
 use crate::replace::Target;
 
-use super::setup_client;
+use super::{setup_client, setup_telegram};
 
 pub(crate) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
     match args.agent {
@@ -28,6 +28,7 @@ pub(crate) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
         SetupAgent::Zed => return setup_client::setup(desk, args, Client::Zed),
         SetupAgent::Acpx => return setup_client::setup(desk, args, Client::Acpx),
         SetupAgent::Pi => return super::setup_pi::setup(desk, args),
+        SetupAgent::Telegram => return setup_telegram::setup(desk, args),
         SetupAgent::Acp => return setup_client::print(desk, &args.command),
     }
     let file = claude::config_dir()?.join("settings.json");

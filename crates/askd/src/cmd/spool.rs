@@ -82,8 +82,8 @@ impl Trees {
     /// What the daemon tells of its settings.
     pub(crate) fn watch(&self) -> SettingsWatch {
         let wanted = self.wanted.clone();
-        SettingsWatch(Arc::new(move |settings| {
-            let _ = wanted.send(Some(settings.spool.dirs.clone()));
+        SettingsWatch(Arc::new(move |in_force| {
+            let _ = wanted.send(Some(in_force.settings.spool.dirs.clone()));
         }))
     }
 

@@ -56,6 +56,16 @@ fn text(health: &Health, first: Option<&Ask>) -> String {
             short(&ask.action.tool, 20)
         ));
     }
+    for remote in &health.remotes {
+        let name = short(&remote.name, 20);
+        match (&remote.trouble, remote.attached) {
+            (Some(trouble), _) => {
+                text.push_str(&format!(", {name} does not work: {}", short(trouble, 60)));
+            }
+            (None, true) => text.push_str(&format!(", {name} works")),
+            (None, false) => text.push_str(&format!(", {name} begins")),
+        }
+    }
     if !health.waiting_loosenings.is_empty() {
         text.push_str(", settings wait: askd config accept");
     }
@@ -81,6 +91,7 @@ mod tests {
             journal: "sqlite".to_owned(),
             waiting_loosenings: Vec::new(),
             notices: Vec::new(),
+            remotes: Vec::new(),
         };
         assert_eq!(text(&health, None), "askd: 0 waiting");
         health.open = 2;

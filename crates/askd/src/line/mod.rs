@@ -193,7 +193,10 @@ impl Surface<'_> {
             StreamEvent::Ask { what, ask, .. } if self.scene.shows(&ask) => self.ask(&what, &ask),
             StreamEvent::Notice { text } => self.screen.say(&format!("notice: {text}")),
             StreamEvent::Gap { .. } => self.screen.say("some events were missed; the open asks follow"),
-            StreamEvent::Ask { .. } | StreamEvent::Waiting { .. } | StreamEvent::Bye { .. } => Ok(()),
+            StreamEvent::Ask { .. }
+            | StreamEvent::Waiting { .. }
+            | StreamEvent::Woke
+            | StreamEvent::Bye { .. } => Ok(()),
         }
     }
 

@@ -1,0 +1,549 @@
+//! What a person reads on their phone: cards, what became of them, lists. Plain text that is complete by itself, and
+//! the same with marks of its own, in which nothing of an agent is markup.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use askd_text::{ago, cut, duration};
+use askd_wire::{Ask, AskState, Choice, ChoiceKind, Problem};
+use askd_words::{self as words, Sessions};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::seal::{Key, MOST_OPTIONS, Verb, seal};
+
+/// Longest text of a message in UTF-16 code units, without its markup.
+pub const LONGEST_MESSAGE: usize = 4096;
+/// Longest text of the answer to a tap, in characters.
+pub const LONGEST_TOAST: usize = 200;
+/// Messages that an action may take and still be allowed here.
+pub const MOST_PARTS: usize = 3;
+/// What head and foot of a card may take of a message.
+const AROUND: usize = 1600;
+/// Options besides the plain yes and no that have a button.
+const MOST_OTHERS: usize = 5;
+/// Of a card that is over so much is kept, in UTF-16 code units.
+const KEPT: usize = 500;
+
+/// Who and where the reader is.
+#[derive(Debug)]
+pub struct Reader {
+    pub sessions: Sessions,
+    pub zone: TimeZone,
+}
+
+/// One message: safe text, with its parts marked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Text {
+    pub plain: String,
+    /// The same with Telegram's HTML around.
+    pub html: String,
+}
+
+impl Text {
+    /// Text without any marks.
+    pub fn of(text: &str) -> Self {
+        let mut it = Self::default();
+        it.add("", text, "");
+        it
+    }
+
+    fn add(&mut self, open: &str, text: &str, close: &str) {
+        self.plain.push_str(text);
+        self.html.push_str(open);
+        self.html.push_str(&escape(text));
+        self.html.push_str(close);
+    }
+
+    fn bold(&mut self, text: &str) {
+        self.add("<b>", text, "</b>");
+    }
+
+    fn line(&mut self, text: &str) {
+        self.add("", &format!("\n{text}"), "");
+    }
+
+    /// Text in letters of one width, in which no address becomes a link.
+    fn block(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.add("", "\n", "");
+            self.add("<pre>", text, "</pre>");
+        }
+    }
+}
+
+/// The three signs that Telegram's HTML knows.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Rows of buttons: label and data.
+pub type Keyboard = Vec<Vec<(String, String)>>;
+
+/// An ask as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Card {
+    /// One message each, in order; buttons are under the last.
+    pub parts: Vec<Text>,
+    pub buttons: Keyboard,
+    /// All of the action is in the parts.
+    pub allowable: bool,
+}
+
+/// What the buttons of an open card are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    #[default]
+    Choose,
+    /// The option at this place was tapped and is to be confirmed.
+    Confirm(u8),
+}
+
+/// An open ask in full, or what became of it.
+pub fn card(ask: &Ask, stage: Stage, key: &Key, reader: &Reader, now_ms: i64) -> Card {
+    if !words::is_answerable(ask) {
+        return over(ask, reader, now_ms);
+    }
+    let body = body(ask, LONGEST_MESSAGE - AROUND);
+    let complete = ask.display.iter().all(|field| field.complete);
+    let allowable = complete && body.len() <= MOST_PARTS;
+    let mut parts = Vec::new();
+    let shown = if allowable { body.as_slice() } else { body.get(..1).unwrap_or_default() };
+    for (at, text) in shown.iter().enumerate() {
+        let mut part = Text::default();
+        match at {
+            0 => head(&mut part, ask, reader),
+            _ => part.bold(&format!("{} goes on, part {} of {}", ask.handle, at + 1, shown.len())),
+        }
+        part.block(text);
+        if at + 1 < shown.len() {
+            part.line(&format!("part {} of {}: the buttons are below the last", at + 1, shown.len()));
+        }
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        let mut part = Text::default();
+        head(&mut part, ask, reader);
+        parts.push(part);
+    }
+    if let Some(last) = parts.last_mut() {
+        if !allowable {
+            let more = if complete { format!("{} more messages", body.len() - 1) } else { "more".to_owned() };
+            last.line(&format!(
+                "… {more}: too long to be allowed from here. See all of it with: askd show {}",
+                ask.handle
+            ));
+        }
+        foot(last, ask, stage, reader, now_ms);
+    }
+    Card { parts, buttons: buttons(ask, stage, allowable, key), allowable }
+}
+
+fn head(part: &mut Text, ask: &Ask, reader: &Reader) {
+    part.bold(&format!("{} · {}", words::plain(&ask.handle), cut(&words::one(&ask.action.tool), 60)));
+    let who: Vec<String> = reader.sessions.who(ask).into_iter().map(words::Part::text).collect();
+    part.line(&cut(&who.join(" · "), 300));
+}
+
+fn foot(part: &mut Text, ask: &Ask, stage: Stage, reader: &Reader, now_ms: i64) {
+    let mut lines = Vec::new();
+    for (at, choice) in other_options(ask) {
+        let grants = words::grants(choice).map(|grants| format!(": {grants}")).unwrap_or_default();
+        let label = format!("{} “{}”{grants}", words::option_kind(choice.kind), words::one(&choice.label));
+        lines.push(cut(&format!("{}. {label}", at + 1), 120));
+    }
+    let hidden = ask.options.len().saturating_sub(other_options(ask).count() + plain_count(ask));
+    if hidden > 0 {
+        lines.push(format!("{hidden} more options: askd show {}", ask.handle));
+    }
+    if let Some(at) = ask.deadline.as_deref().and_then(millis) {
+        let left = span(at - now_ms);
+        lines.push(format!("{} (at {})", words::timed(ask.default, left), clock(at, reader)));
+    }
+    if let Some(at) = ask.gives_up_at.as_deref().and_then(millis) {
+        let deadline = ask.deadline.as_deref().and_then(millis);
+        lines.push(words::gives_up(span(at - now_ms), deadline.is_some_and(|deadline| at < deadline)));
+    }
+    let away = ask.requester.since.as_deref().and_then(millis).map(|since| ago(span(now_ms - since)));
+    lines.extend(words::elsewhere(ask, away.as_deref()));
+    if let Stage::Confirm(at) = stage
+        && let Some(choice) = ask.options.get(usize::from(at))
+    {
+        let grants = words::grants(choice).unwrap_or_default();
+        lines.push(cut(&format!("Really {}? It {grants}.", words::option_kind(choice.kind)), 300));
+    }
+    for line in lines {
+        part.line(&line);
+    }
+}
+
+fn plain_count(ask: &Ask) -> usize {
+    words::plain_options(&ask.options).len()
+}
+
+/// Options that are more than a plain yes or no, with their places; only so many as there is room for.
+fn other_options(ask: &Ask) -> impl Iterator<Item = (usize, &Choice)> {
+    let plain = words::plain_options(&ask.options);
+    let plain: Vec<String> = plain.into_iter().map(str::to_owned).collect();
+    let others = ask.options.iter().enumerate().take(MOST_OPTIONS);
+    others.filter(move |(_, choice)| !plain.contains(&choice.id)).take(MOST_OTHERS)
+}
+
+fn buttons(ask: &Ask, stage: Stage, allowable: bool, key: &Key) -> Keyboard {
+    let button = |label: &str, verb| (label.to_owned(), seal(key, verb, ask));
+    if let Stage::Confirm(at) = stage
+        && let Some(choice) = ask.options.get(usize::from(at))
+    {
+        let label = format!("Yes: {}", words::option_kind(choice.kind));
+        return vec![vec![button(&label, Verb::Confirmed(at)), button("Back", Verb::Back)]];
+    }
+    let once =
+        ask.options.is_empty() || ask.options.iter().any(|choice| choice.kind == ChoiceKind::AllowOnce);
+    let mut first = Vec::new();
+    if allowable && once {
+        first.push(button("✅ Allow once", Verb::Allow));
+    }
+    first.push(button("⛔ Deny", Verb::Deny));
+    let mut rows = vec![first, vec![button("Deny with a message…", Verb::DenyWith)]];
+    for (at, choice) in other_options(ask) {
+        if words::allows(choice.kind) && !allowable {
+            continue;
+        }
+        let Ok(place) = u8::try_from(at) else { continue };
+        let label = format!("{}. {}…", at + 1, words::option_kind(choice.kind));
+        rows.push(vec![button(&label, Verb::Option(place))]);
+    }
+    rows
+}
+
+/// The whole action in as many messages as it needs.
+fn body(ask: &Ask, max: usize) -> Vec<String> {
+    let fields: Vec<askd_text::DisplayField> = ask
+        .display
+        .iter()
+        .map(|field| askd_text::DisplayField {
+            label: words::plain(&field.label),
+            lines: field.lines.iter().map(|line| words::plain(line)).collect(),
+            marked: field.marked,
+            complete: field.complete,
+        })
+        .collect();
+    askd_text::messages(&fields, max)
+}
+
+/// What became of an ask, with as much of it as tells which one it was.
+fn over(ask: &Ask, reader: &Reader, now_ms: i64) -> Card {
+    let mut part = Text::default();
+    head(&mut part, ask, reader);
+    let body = body(ask, KEPT);
+    if let Some(first) = body.first() {
+        part.block(first);
+    }
+    if body.len() > 1 {
+        part.line("… (shortened)");
+    }
+    part.line(&became(ask));
+    if ask.state == AskState::Open {
+        let away = ask.requester.since.as_deref().and_then(millis).map(|since| ago(span(now_ms - since)));
+        if let Some(line) = words::elsewhere(ask, away.as_deref()) {
+            part.line(&line);
+        }
+    }
+    Card { parts: vec![part], buttons: Vec::new(), allowable: false }
+}
+
+/// One line with a sign that can be told at a glance.
+fn became(ask: &Ask) -> String {
+    let Some(outcome) = &ask.outcome else { return String::new() };
+    let sign = match outcome.outcome {
+        askd_wire::OutcomeKind::Allowed => "✅",
+        askd_wire::OutcomeKind::Denied => "⛔",
+        askd_wire::OutcomeKind::Withdrawn => "⚪",
+    };
+    let mut line = format!("{sign} {}", cut(&words::settled(outcome), 600));
+    if let Some(correction) = words::correction(ask.delivery) {
+        let _ = write!(line, "\n{correction}");
+    }
+    line
+}
+
+/// The answer to a tap on an ask that is over: `already denied by you in terminal, 2m ago`.
+pub fn already(ask: &Ask, now_ms: i64) -> String {
+    match &ask.outcome {
+        Some(outcome) => {
+            let when = millis(&outcome.settled_at).map(|at| format!(", {}", ago(span(now_ms - at))));
+            let text = words::plain(&outcome.text);
+            toast(&format!("{}: already {text}{}", ask.handle, when.unwrap_or_default()))
+        }
+        None => toast(&words::elsewhere(ask, None).unwrap_or_else(|| "it is open".to_owned())),
+    }
+}
+
+/// The answer to a tap that settled it.
+pub fn done(ask: &Ask) -> String {
+    let text = ask.outcome.as_ref().map(|outcome| words::plain(&outcome.text)).unwrap_or_default();
+    toast(&format!("{}: {text}", ask.handle))
+}
+
+/// Why a tap or a reply settled nothing.
+pub fn refused(problem: &Problem, now_ms: i64, reader: &Reader) -> String {
+    if let (Some("late"), Some(ask)) = (problem.recorded.as_deref(), problem.ask.as_deref())
+        && let Some(late) = &ask.late
+    {
+        let until = millis(&late.until).map(|at| clock(at, reader)).unwrap_or_default();
+        return toast(&words::late_of_yours(late, &until));
+    }
+    match problem.ask.as_deref().filter(|ask| ask.outcome.is_some()) {
+        Some(ask) => already(ask, now_ms),
+        None => toast(&words::refusal(problem)),
+    }
+}
+
+/// Short enough for the answer to a tap.
+pub fn toast(text: &str) -> String {
+    if text.chars().count() <= LONGEST_TOAST {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(LONGEST_TOAST - 1).collect();
+    short.push('…');
+    short
+}
+
+/// Open asks, one after the other.
+pub fn list(asks: &[Ask], reader: &Reader, now_ms: i64) -> String {
+    if asks.is_empty() {
+        return "No ask is open.".to_owned();
+    }
+    let mut out = format!("{} open:", asks.len());
+    for ask in asks {
+        let first = ask.display.iter().find(|field| field.label != "warning").or(ask.display.first());
+        let what = first.and_then(|field| field.lines.first()).map(|line| cut(&words::plain(line), 80));
+        let _ = write!(out, "\n\n{} · {}", ask.handle, cut(&words::one(&ask.action.tool), 40));
+        if let Some(what) = what {
+            let _ = write!(out, ": {what}");
+        }
+        let who: Vec<String> = reader.sessions.who(ask).into_iter().map(words::Part::text).collect();
+        let _ = write!(out, "\n{}", cut(&who.join(", "), 160));
+        if let Some(at) = ask.deadline.as_deref().and_then(millis) {
+            let _ = write!(out, "\n{}", words::timed(ask.default, span(at - now_ms)));
+        }
+    }
+    out
+}
+
+/// The first line of the message that asks for words.
+pub fn prompt(ask: &Ask) -> Text {
+    let mut text = Text::default();
+    text.bold(&format!("{} · why not?", ask.handle));
+    text.line("Reply to this message with your words: the ask is denied, and the agent is told them.");
+    text
+}
+
+/// The handle in the first line of a message of ours.
+pub fn handle_of(text: &str) -> Option<&str> {
+    let (handle, _) = text.lines().next()?.split_once(' ')?;
+    let known = (3..=16).contains(&handle.len()) && handle.bytes().all(|c| c.is_ascii_alphanumeric());
+    known.then_some(handle)
+}
+
+/// Whether a message of ours asked for words.
+pub fn is_prompt(text: &str) -> bool {
+    text.lines().next().is_some_and(|line| line.ends_with(" · why not?"))
+}
+
+/// Text in messages of the longest length; lines stay whole where they can.
+pub fn pieces(text: &str) -> Vec<String> {
+    let field = askd_text::DisplayField {
+        label: String::new(),
+        lines: text.lines().map(str::to_owned).collect(),
+        marked: false,
+        complete: true,
+    };
+    if text.encode_utf16().count() <= LONGEST_MESSAGE {
+        return vec![text.to_owned()];
+    }
+    askd_text::messages(&[field], LONGEST_MESSAGE)
+        .into_iter()
+        .map(|text| text.trim_start_matches(":\n").to_owned())
+        .collect()
+}
+
+/// Milliseconds since 1970 of a time as it is told on the wire.
+pub fn millis(time: &str) -> Option<i64> {
+    time.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
+}
+
+fn span(ms: i64) -> Duration {
+    // Rounded to whole seconds, so that six minutes are not 5m59s.
+    Duration::from_secs(u64::try_from(ms.saturating_add(500) / 1000).unwrap_or(0))
+}
+
+fn clock(ms: i64, reader: &Reader) -> String {
+    match Timestamp::from_millisecond(ms) {
+        Ok(at) => at.to_zoned_datetime(reader.zone.clone()).strftime("%H:%M:%S").to_string(),
+        Err(_) => duration(Duration::ZERO),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telegram::samples;
+
+    /// Columns of a message on a small telephone.
+    const PHONE: usize = 38;
+    const KEY: Key = [7; 32];
+
+    fn reader() -> Reader {
+        Reader {
+            sessions: Sessions::new(Some("/home/me".to_owned()), Some("here".to_owned())),
+            zone: TimeZone::UTC,
+        }
+    }
+
+    fn at(time: &str) -> i64 {
+        millis(time).unwrap()
+    }
+
+    /// As it looks on a telephone.
+    fn phone(card: &Card) -> String {
+        let mut out = String::new();
+        for part in &card.parts {
+            out.push_str("────────\n");
+            for line in part.plain.lines() {
+                let mut width = 0;
+                for c in line.chars() {
+                    if width == PHONE {
+                        out.push('\n');
+                        width = 0;
+                    }
+                    out.push(c);
+                    width += 1;
+                }
+                out.push('\n');
+            }
+        }
+        for row in &card.buttons {
+            let labels: Vec<String> = row.iter().map(|(label, _)| format!("[{label}]")).collect();
+            let _ = writeln!(out, "{}", labels.join(" "));
+        }
+        out
+    }
+
+    fn now() -> i64 {
+        at("2026-11-30T08:00:48Z")
+    }
+
+    #[test]
+    fn s4_cards_at_the_width_of_a_telephone() {
+        let ask = samples::ask("k7f");
+        insta::assert_snapshot!("card_open", phone(&card(&ask, Stage::Choose, &KEY, &reader(), now())));
+        insta::assert_snapshot!(
+            "card_confirm",
+            phone(&card(&ask, Stage::Confirm(2), &KEY, &reader(), now()))
+        );
+
+        let timed = samples::settled(&ask, "denied", "timed", "timed out: auto-denied after 6m0s");
+        insta::assert_snapshot!("card_timed", phone(&card(&timed, Stage::Choose, &KEY, &reader(), now())));
+        let mut overtaken = samples::settled(&ask, "denied", "person", "denied by Anna in Telegram");
+        overtaken.delivery = askd_wire::Delivery::Overtaken;
+        if let Some(outcome) = &mut overtaken.outcome {
+            outcome.message = Some("not this folder".to_owned());
+        }
+        insta::assert_snapshot!(
+            "card_overtaken",
+            phone(&card(&overtaken, Stage::Choose, &KEY, &reader(), now()))
+        );
+
+        let mut back = ask.clone();
+        back.requester.link = "handed_back".to_owned();
+        back.requester.at = Some("terminal".to_owned());
+        insta::assert_snapshot!(
+            "card_handed_back",
+            phone(&card(&back, Stage::Choose, &KEY, &reader(), now()))
+        );
+
+        let mut hook = samples::ask("m2c");
+        hook.requester.kind = Some("hook".to_owned());
+        hook.attendance = askd_wire::Attendance::Foreground;
+        (hook.deadline, hook.default, hook.lineage.job, hook.lineage.subagent) = (None, None, None, None);
+        hook.options.truncate(2);
+        insta::assert_snapshot!("card_hook", phone(&card(&hook, Stage::Choose, &KEY, &reader(), now())));
+    }
+
+    #[test]
+    fn s4_no_card_is_longer_than_a_message() {
+        let mut ask = samples::ask("k7f");
+        let long = "漢😀<&>".repeat(3000);
+        ask.action.tool.clone_from(&long);
+        ask.lineage.job = Some(long.clone());
+        ask.lineage.agent.clone_from(&long);
+        for at in 0..40 {
+            let mut choice = ask.options[2].clone();
+            (choice.id, choice.label, choice.grants) = (format!("o{at}"), long.clone(), Some(long.clone()));
+            ask.options.push(choice);
+        }
+        for lines in [0, 1, 3, 200, 1000] {
+            ask.display[0].lines = vec!["x😀 ".repeat(30); lines];
+            for stage in [Stage::Choose, Stage::Confirm(5)] {
+                for ask in [ask.clone(), samples::settled(&ask, "denied", "person", &long)] {
+                    let card = card(&ask, stage, &KEY, &reader(), now());
+                    for part in &card.parts {
+                        let len = part.plain.encode_utf16().count();
+                        assert!(
+                            len <= LONGEST_MESSAGE && !part.plain.trim().is_empty(),
+                            "{len}: {}",
+                            part.plain
+                        );
+                    }
+                    assert!(card.parts.len() <= MOST_PARTS);
+                    let labels = card.buttons.iter().flatten();
+                    assert!(labels.clone().all(|(label, data)| label.len() <= 64 && data.len() <= 64));
+                    let allows = labels.filter(|(label, _)| label.to_lowercase().contains("allow")).count();
+                    assert!(card.allowable || allows == 0 || stage != Stage::Choose, "{:?}", card.buttons);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn s4_what_was_cut_somewhere_has_no_yes() {
+        let mut ask = samples::ask("k7f");
+        ask.display[0].complete = false;
+        let card = card(&ask, Stage::Choose, &KEY, &reader(), now());
+        assert!(!card.allowable);
+        assert!(card.parts[0].plain.contains("too long to be allowed from here"), "{}", card.parts[0].plain);
+    }
+
+    #[test]
+    fn toasts_are_short_and_true() {
+        let ask = samples::ask("k7f");
+        let over = samples::settled(&ask, "denied", "person", "denied by you in terminal");
+        let now = at("2026-11-30T08:04:10Z");
+        assert_eq!(already(&over, now), "k7f: already denied by you in terminal, 2m ago");
+        let long = samples::settled(&ask, "denied", "person", &"x".repeat(500));
+        assert_eq!(done(&long).chars().count(), LONGEST_TOAST);
+    }
+
+    #[test]
+    fn our_own_messages_are_known_by_their_first_line() {
+        let ask = samples::ask("k7f");
+        let text = prompt(&ask).plain;
+        assert!(is_prompt(&text));
+        assert_eq!(handle_of(&text), Some("k7f"));
+        let card = card(&ask, Stage::Choose, &KEY, &reader(), now());
+        assert!(!is_prompt(&card.parts[0].plain));
+        assert_eq!(handle_of(&card.parts[0].plain), Some("k7f"));
+        assert_eq!(handle_of("2 open:\n\nk7f"), None);
+        assert_eq!(handle_of(""), None);
+    }
+
+    #[test]
+    fn long_lists_come_in_pieces() {
+        let text: String = (0..900).map(|n| format!("line {n}\n")).collect();
+        let pieces = pieces(&text);
+        assert!(pieces.len() > 1);
+        assert!(pieces.iter().all(|piece| piece.encode_utf16().count() <= LONGEST_MESSAGE));
+        assert!((0..900).all(|n| pieces.iter().any(|piece| piece.contains(&format!("line {n}")))));
+    }
+}

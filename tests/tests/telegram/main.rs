@@ -1,0 +1,9 @@
+//! Telegram as a remote surface: the real daemon with real asks against a double of the Bot API.
+
+mod answers;
+mod double;
+mod faults;
+mod scene;
+mod setup;
+mod trust;
+mod words;
