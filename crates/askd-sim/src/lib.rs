@@ -2,7 +2,7 @@
 //! that a seed determines, with everything that can go wrong. It decides nothing about asks itself: it sends commands,
 //! reads what was committed, and compares with what truly happened.
 //!
-//! Read [`run`] and [`Report`] first; [`proxy`] and [`control`] are worlds of their own. Only the clock, the disk's faults, the transport and the identities are replaced.
+//! Read [`run`] and [`Report`] first; [`proxy`], [`control`] and [`remote`] are worlds of their own. Only the clock, the disk's faults, the transport and the identities are replaced.
 //! A seed replays exactly; one that fails tells the story of the ask.
 
 mod agent;
@@ -23,6 +23,7 @@ mod person;
 mod plan;
 pub mod proxy;
 mod release;
+pub mod remote;
 mod report;
 mod requester;
 mod shape;

@@ -40,9 +40,9 @@ fn t15_a_card_whose_ask_ended_while_the_network_was_down_is_ended_later() -> Res
         scene.bot.down(false);
         Ok(())
     })?;
-    scene.bot.ended(HERS, one.id, "allowed by you in command line")?;
+    scene.bot.ended(HERS, one.id, "allowed by you in the command line")?;
     scene.world.deny(&second.ask.id, "no")?;
-    scene.bot.ended(HERS, two.id, "denied by you in command line")?;
+    scene.bot.ended(HERS, two.id, "denied by you in the command line")?;
     let cards = scene.bot.chat(HERS).into_iter().filter(|shown| shown.text.contains("make two"));
     assert_eq!(cards.count(), 1, "no second card after the restart");
     Ok(())
@@ -102,7 +102,7 @@ fn s5_a_late_tap_on_an_old_card_after_a_restart_is_answered_truly() -> Result<()
     scene.restart(|_| Ok(()))?;
     let tap = scene.bot.tap_data(ANNA, HERS, card.id, &allow);
     let toast = scene.bot.toast(&tap)?;
-    assert!(toast.contains("already denied by you in command line"), "{toast}");
+    assert!(toast.contains("already denied by you in the command line"), "{toast}");
     Ok(())
 }
 

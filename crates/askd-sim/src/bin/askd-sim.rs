@@ -69,6 +69,7 @@ fn many(from: u64, seeds: u64, show_counts: bool) -> ExitCode {
                 // Panics by its seed when a proxy breaks a promise.
                 askd_sim::proxy::run(seed);
                 askd_sim::control::run(seed);
+                askd_sim::remote::run(seed);
             }
             Err(failure) => {
                 if failed.len() < MOST_STORIES {

@@ -96,6 +96,17 @@ impl Daemon {
         self.core().asks().chain(self.gone.iter().map(|(id, ask)| (*id, ask)))
     }
 
+    /// What a remote surface kept last.
+    pub(crate) fn kept(&self, name: &str) -> Option<serde_json::Value> {
+        use askd_journal::Reader as _;
+        let stream = askd_core::id::StreamId::Surface(name.to_owned());
+        let last = self.store.open().read(&stream).unwrap().pop()?;
+        match last.entry.event {
+            askd_core::Event::SurfaceState { state } => Some(state),
+            _ => None,
+        }
+    }
+
     pub(crate) fn token() -> Hash256 {
         Hash256::of(b"the proxy")
     }

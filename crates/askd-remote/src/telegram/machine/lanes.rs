@@ -55,6 +55,7 @@ pub(super) struct LaneState {
     plain: bool,
     busy: bool,
     not_before: u64,
+    /// Calls in a row whose fate is not known, or that the server was not able to do.
     failures: u32,
 }
 
@@ -123,6 +124,22 @@ impl Machine {
                 }
                 out.deed(Deed::Call { lane: Lane::Chat(chat), number, call });
             }
+            // What could not be reached and is not wanted any more is no trouble.
+            if let Some(lane) = self.lanes.get_mut(&chat)
+                && lane.failures > 0
+                && !lane.busy
+                && lane.jobs.is_empty()
+            {
+                (lane.failures, lane.not_before) = (0, 0);
+                self.chat_trouble.remove(&chat);
+            }
+        }
+    }
+
+    /// The server is there again: what waited for that has its turn.
+    pub(super) fn lanes_go_on(&mut self, now: Now) {
+        for lane in self.lanes.values_mut().filter(|lane| lane.failures > 0) {
+            lane.not_before = lane.not_before.min(now.ms);
         }
     }
 
@@ -344,6 +361,9 @@ impl Machine {
     /// The server will never do it.
     fn give_up(&mut self, flight: Flight, refused: &Refused, out: &mut Out) {
         let Flight { chat, job, message, .. } = flight;
+        if let Some(lane) = self.lanes.get_mut(&chat) {
+            lane.failures = 0;
+        }
         self.lane_is_free(chat);
         let why = match refused.migrate_to {
             Some(new) => format!("chat {chat} is a supergroup now: put {new} into telegram.chat_ids instead"),

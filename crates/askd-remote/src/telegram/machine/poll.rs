@@ -151,6 +151,9 @@ impl Machine {
                 updates.sort_by_key(|update| update.update_id);
                 updates.retain(|update| update.update_id >= self.offset);
                 self.updates = updates.into();
+                if self.poll.failures > 0 {
+                    self.lanes_go_on(now);
+                }
                 (self.poll.failures, self.poll.trouble) = (0, None);
                 self.poll.wanted = false;
             }
