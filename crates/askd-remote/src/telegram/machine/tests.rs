@@ -298,3 +298,32 @@ fn s5_a_forwarded_yes_is_not_said_here() {
     }}]));
     assert_eq!(rig.answers(), []);
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn s7_no_update_of_a_server_panics_or_answers(
+        text in "\\PC{0,60}",
+        data in "[1ynmocb0-9A-Za-z_-]{0,70}",
+        numbers in proptest::collection::vec(proptest::prelude::any::<i64>(), 4),
+        kind in 0..6,
+    ) {
+        let mut rig = Rig::new(vec![samples::ask("k7f")]);
+        rig.serve();
+        let person = json!({"id": 11, "first_name": text});
+        let chat = json!({"id": CHAT, "type": "private"});
+        let update = match kind {
+            0 => json!({"update_id": numbers[0], "callback_query": {"id": text, "from": person, "data": data, "message": {"message_id": numbers[1], "chat": chat}}}),
+            1 => json!({"update_id": numbers[0], "message": {"message_id": numbers[1], "date": numbers[2], "chat": chat, "from": person, "text": format!("/{text}")}}),
+            2 => json!({"update_id": numbers[0], "message": {"message_id": numbers[1], "date": numbers[2], "chat": chat, "from": person, "text": text}}),
+            3 => json!({"update_id": numbers[0], "message": {"message_id": 1, "chat": chat, "from": {"id": numbers[1]}, "text": "y"}}),
+            4 => json!({"update_id": 5, "message": {"message_id": 1, "chat": {"id": numbers[1]}, "from": person, "text": "y"}}),
+            _ => json!([text, numbers]),
+        };
+        let bare = text.trim().to_lowercase();
+        let is_answer = ["y", "yes", "n", "no", "deny"].iter().any(|word| bare.starts_with(word));
+        rig.updates(json!([update]));
+        proptest::prop_assert!(rig.answers().is_empty() || (kind == 2 && is_answer));
+    }
+}
