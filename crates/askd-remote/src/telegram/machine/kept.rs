@@ -16,6 +16,9 @@ struct Kept {
     /// Another bot has other messages and counts its updates anew.
     bot: i64,
     offset: i64,
+    /// Unix time in milliseconds of the last update.
+    #[serde(default)]
+    heard_at: i64,
     /// Hexadecimal.
     key: String,
     changed: i64,
@@ -44,7 +47,7 @@ impl Machine {
         if kept.bot != self.setup.bot {
             return;
         }
-        self.offset = kept.offset;
+        (self.offset, self.heard_at) = (kept.offset, kept.heard_at);
         self.changed = kept.changed;
         self.prompts = kept.prompts.into();
         self.cards = kept
@@ -71,6 +74,7 @@ impl Machine {
         let kept = Kept {
             bot: self.setup.bot,
             offset: self.offset,
+            heard_at: self.heard_at,
             key: self.key.iter().map(|byte| format!("{byte:02x}")).collect(),
             changed: self.changed,
             cards: cards

@@ -243,6 +243,10 @@ impl Machine {
             lane.busy = false;
         }
         match sent {
+            // A card whose message has no number could never be ended.
+            Sent::Done(result) if result["message_id"].is_null() => {
+                self.later(flight, "the Bot API server's reply is not what it should be", None, now);
+            }
             Sent::Done(result) => {
                 self.chat_works(chat);
                 let id = result["message_id"].as_i64();

@@ -74,6 +74,8 @@ pub struct Machine {
     updates: VecDeque<Update>,
     /// The next update that the server is asked for.
     offset: i64,
+    /// When the last update came.
+    heard_at: i64,
     /// What the update in front waits for.
     waits: Option<Waits>,
     poll: poll::Poll,
@@ -131,6 +133,7 @@ impl Machine {
             number: 0,
             updates: VecDeque::new(),
             offset: 0,
+            heard_at: 0,
             waits: None,
             poll: poll::Poll::default(),
             dirty: false,
@@ -235,7 +238,9 @@ impl Surface for Machine {
         self.updates.clear();
         self.looking.clear();
         self.listing.clear();
+        // Whatever was told of a life before.
         self.told = None;
+        out.wish(Wish::Trouble(None));
         let held: BTreeSet<String> = asks.iter().map(|ask| ask.id.clone()).collect();
         for ask in asks {
             self.reported.remove(&ask.id);

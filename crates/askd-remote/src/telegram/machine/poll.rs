@@ -14,6 +14,8 @@ const LONGEST_PAUSE_MS: u64 = 30_000;
 const CONFLICT_PAUSE_MS: u64 = 10_000;
 /// Failures in a row that are told.
 const TOLD_AFTER: u32 = 2;
+/// Less than the week after which updates are numbered anew.
+const SILENCE_MS: i64 = 6 * 24 * 3600 * 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Poll {
@@ -70,6 +72,10 @@ impl Machine {
         if self.poll.behind && !self.poll.wanted && !self.poll.full {
             self.poll.behind = false;
             out.wish(Wish::Polled);
+        }
+        // After a week of silence the server begins to count anywhere: what it confirmed is gone by then.
+        if now.wall_ms - self.heard_at > SILENCE_MS {
+            self.offset = 0;
         }
         let number = self.next();
         self.poll.number = Some(number);
@@ -134,6 +140,8 @@ impl Machine {
         }
         if self.waits.is_none() {
             self.update_done();
+            // Before the server is told to forget it.
+            self.dirty = true;
         }
     }
 
@@ -150,6 +158,9 @@ impl Machine {
                 let mut updates: Vec<Update> = list.into_iter().filter_map(Update::read).collect();
                 updates.sort_by_key(|update| update.update_id);
                 updates.retain(|update| update.update_id >= self.offset);
+                if !updates.is_empty() {
+                    self.heard_at = now.wall_ms;
+                }
                 self.updates = updates.into();
                 if self.poll.failures > 0 {
                     self.lanes_go_on(now);
