@@ -151,6 +151,7 @@ impl Rig {
             journal: None,
             no_surfaces: false,
             autostarted: false,
+            watch: None,
         };
         self.daemon = Some(std::thread::spawn(move || askd_daemon::run(options).unwrap()));
         self.until("the daemon", |rig| rig.places.read_daemon_file().map(drop));

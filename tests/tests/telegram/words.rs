@@ -63,8 +63,10 @@ fn t7_permissions_are_shown_and_changed_from_the_chat() -> Result<()> {
     assert_eq!(scene.ask("make asked")?.ask.state, "open");
     scene.bot.write(ANNA, HERS, "/skip_permissions@askd_test_bot on", None);
     until("skipping", || {
-        Ok((scene.raise("make skipped", &[])?.output()?.status.code() == Some(0)).then_some(()))
+        let now: serde_json::Value = serde_json::from_str(&scene.world.must(&["permissions", "--json"])?)?;
+        Ok((now["skip"] == true).then_some(()))
     })?;
+    assert_eq!(scene.raise("make skipped", &[])?.output()?.status.code(), Some(0));
     let id = scene.bot.write(ANNA, HERS, "/permissions nonsense", None);
     scene.bot.wait(HERS, "a refusal", is_reply_to(id))?;
     // Not written to the config.
