@@ -311,6 +311,43 @@ fn f7_without_hints_of_the_kernel_everything_works_the_same_and_no_empty_inbox_i
     assert_eq!(names, ["s"]);
 }
 
+/// How often the threads of a process went to sleep by themselves.
+fn sleeps(pid: rustix::process::Pid) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())).unwrap();
+    let of = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    tasks.flatten().filter_map(of).sum()
+}
+
+#[test]
+fn f7_a_served_tree_wakes_for_its_look_and_its_record_and_for_nothing_else() {
+    let (world, tree) = started();
+    let server = serve(&world, &tree, &[]);
+    tree.ask("s", "r1");
+    // One that waits for its person costs nothing more either.
+    tree.ask("s", "waits");
+    answer(&world, "allow", "r1", &[]);
+    tree.fetch("s", "r1");
+    delivery(&world, "r1", "confirmed");
+    world.open("waits");
+    let record = || {
+        let text = fs::read(tree.dir.join("serving/s.json")).ok()?;
+        serde_json::from_slice::<Value>(&text).ok()?["updatedAt"].as_u64()
+    };
+    let beats = 5;
+    let (before, mut last) = (sleeps(server.pid()), until("a record", record));
+    for _ in 0..beats {
+        last = until("the next record", || record().filter(|at| *at != last));
+    }
+    let woke = sleeps(server.pid()) - before;
+    // A write or two may wait for the disk; a look every few milliseconds would be hundreds.
+    assert!(woke <= 8 * beats, "{woke} times for {beats} records");
+    assert_eq!(fs::read_dir(tree.dir.join("sessions")).unwrap().count(), 1, "no other inbox is made");
+}
+
 /// Two processes that make, write, delete and clean up: none of their writes fails while askd serves.
 #[test]
 fn f8_the_second_race_does_not_happen_while_askd_serves() {

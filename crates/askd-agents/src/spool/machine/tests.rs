@@ -239,6 +239,29 @@ fn f6_a_response_that_vanishes_beside_its_request_is_put_there_again() {
 }
 
 #[test]
+fn f5_a_response_that_nobody_fetched_stays_until_its_requester_is_dead_or_out_of_time() {
+    for (limit, end) in [(None, 100_000_000), (Some(600), 604_999)] {
+        let mut w = World::new();
+        w.ask("a", limit);
+        w.take();
+        w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+        w.take();
+        w.place("a", 10);
+        assert_eq!(w.take(), ["handed 1"]);
+        // Its request is gone, as of a requester that takes that away first; it may still come for its answer.
+        w.seen.requests.clear();
+        for ms in [1000, 2000, 300_000, end] {
+            w.look(ms);
+            assert_eq!(w.take(), NONE, "{limit:?} at {ms}");
+        }
+        if limit.is_some() {
+            w.look(605_000);
+            assert_eq!(w.take(), ["over 1", "remove response a", "remove request a"]);
+        }
+    }
+}
+
+#[test]
 fn f14_the_first_response_stands() {
     // While the ask is open: what the other one said is what became of it.
     let mut w = World::new();
