@@ -1,0 +1,109 @@
+//! What hosts link, against a real daemon: asks as futures, and a hook of the host's own beside an ask.
+#![expect(clippy::unwrap_used, reason = "a failing step ends the test")]
+#![expect(dead_code, reason = "the shared helpers serve other tests too")]
+
+mod common;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use askd_client::{Asker, HookStop, PendingAsk, Raced, Unavailable, race};
+use askd_wire::{Answer, Ask, AskState, Decision, Delivery, RaiseAsk, Verdict};
+use common::{PATIENCE, World, ask};
+
+fn raise(key: &str) -> RaiseAsk {
+    serde_json::from_value(ask(key, "ls")).unwrap()
+}
+
+fn open(world: &World) -> Ask {
+    world.until("the ask", || world.person().list(false).unwrap().into_iter().next())
+}
+
+fn answer(world: &World, ask: &Ask, decision: Decision) -> bool {
+    let digest = ask.digest.clone();
+    let answer = Answer { decision, digest, option: None, message: None, stop: false, surface: None };
+    world.person().answer(&ask.id, &answer).is_ok()
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls a future as a runtime would.
+fn wait(pending: PendingAsk) -> Result<Ask, Unavailable> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut pending = pin!(pending);
+    loop {
+        match pending.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn c2_a_dropped_future_detaches_and_the_next_one_gets_the_answer_that_came_meanwhile() {
+    let world = World::start();
+    let asker = Asker::new(world.places.clone(), None).unwrap();
+    let first = asker.pending(RaiseAsk { grace_secs: 600, ..raise("one") }).unwrap();
+    let asked = open(&world);
+    drop(first);
+    world.until("the link lost", || (world.show(&asked.id).requester.link == "detached").then_some(()));
+    assert!(answer(&world, &asked, Decision::Deny), "it is open still");
+    let told = wait(asker.pending(RaiseAsk { grace_secs: 600, ..raise("one") }).unwrap()).unwrap();
+    assert_eq!((told.id.as_str(), told.outcome.unwrap().verdict), (&*asked.id, Verdict::Deny));
+    world.until("what was taken is told", || {
+        (world.show(&asked.id).delivery == Delivery::Handed).then_some(())
+    });
+
+    // Only a cancel withdraws.
+    let second = asker.pending(raise("two")).unwrap();
+    let asked = open(&world);
+    second.cancel();
+    let gone = world.until("the ask withdrawn", || {
+        Some(world.show(&asked.id)).filter(|ask| ask.state == AskState::Settled)
+    });
+    assert_eq!(gone.outcome.unwrap().cause, "cancelled");
+}
+
+#[test]
+fn c3_a_hook_and_a_person_race_over_the_daemon() {
+    let world = World::start();
+    let mut asker = Asker::new(world.places.clone(), None).unwrap();
+    // The hook has no opinion: the person decides.
+    let raced = std::thread::scope(|scope| {
+        scope.spawn(|| assert!(answer(&world, &open(&world), Decision::Allow)));
+        let hook = |_: &HookStop| -> Result<Option<&str>, String> { Ok(None) };
+        race(&mut asker, &raise("one"), PATIENCE, hook).unwrap()
+    });
+    let Raced::Ask(ask) = raced else { panic!("{raced:?}") };
+    assert_eq!(ask.outcome.unwrap().verdict, Verdict::Allow);
+    asker.handed(&ask.id).unwrap();
+    assert_eq!(asker.look(&ask.id).unwrap().delivery, Delivery::Handed);
+
+    // The hook decides while a person looks: the ask goes away.
+    let (seen, is_seen) = channel();
+    let (raced, asked) = std::thread::scope(|scope| {
+        let person = scope.spawn(|| {
+            let asked = open(&world);
+            seen.send(()).unwrap();
+            asked
+        });
+        let hook = move |_: &HookStop| -> Result<_, String> {
+            is_seen.recv().unwrap();
+            Ok(Some("denied by a rule"))
+        };
+        (race(&mut asker, &raise("two"), PATIENCE, hook).unwrap(), person.join().unwrap())
+    });
+    assert!(matches!(raced, Raced::Hook("denied by a rule")), "{raced:?}");
+    let gone = world.show(&asked.id);
+    assert_eq!(gone.outcome.unwrap().cause, "cancelled");
+    assert!(!answer(&world, &asked, Decision::Allow), "too late");
+}
