@@ -22,9 +22,22 @@ pub(crate) struct RpcHost {
 impl RpcHost {
     /// Starts `askd run -- pi --mode rpc`.
     pub(crate) fn start(world: &World) -> Result<Self> {
-        let stderr = world.file("rpc-stderr");
         let mut command = Command::new(world.askd());
         command.args(["run", "--"]).args(super::pi(world, &["--mode", "rpc"])?);
+        Self::spawn(world, command)
+    }
+
+    /// Starts `pi --mode rpc` as this session, without askd.
+    pub(crate) fn start_alone(world: &World, session: &str) -> Result<Self> {
+        let words = super::pi(world, &["--mode", "rpc", "--session-id", session])?;
+        let (program, args) = words.split_first().context("no command")?;
+        let mut command = Command::new(program);
+        command.args(args);
+        Self::spawn(world, command)
+    }
+
+    fn spawn(world: &World, mut command: Command) -> Result<Self> {
+        let stderr = world.file("rpc-stderr");
         command.env_clear().envs(super::env(world)).current_dir(world.project());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&stderr)?).process_group(0);
         let mut child = command.spawn()?;

@@ -1,6 +1,7 @@
 //! The real pi with its real permission extension: asks of its RPC mode, and of children that forward them through the
 //! directory, answered at askd and beside it, proven by files that exist or not.
 
+mod forwarded;
 mod host;
 mod rpc;
 mod run;

@@ -27,6 +27,8 @@ use super::wire::{self, PI_LIMIT, Unreadable};
 const LOOK: Duration = Duration::from_secs(1);
 /// A request older than this that was written by a process which does not exist was left over.
 const FRESH_MS: u64 = 10_000;
+/// What is still to be told to the daemon when the tree is not served any more.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Odd names that are told of; more say nothing new.
 const MOST_TOLD: usize = 1000;
 
@@ -127,6 +129,7 @@ impl Server {
             around,
             machine: Machine::new(),
             carriers: BTreeMap::new(),
+            running: BTreeSet::new(),
             news: received,
             wake,
             stop: Arc::clone(&stop),
@@ -183,6 +186,8 @@ struct Worker {
     around: Around,
     machine: Machine,
     carriers: BTreeMap<AskNo, Carrier>,
+    /// Those whose threads have not ended.
+    running: BTreeSet<AskNo>,
     news: Receiver<News>,
     wake: PipeReader,
     stop: Arc<AtomicBool>,
@@ -218,8 +223,23 @@ impl Worker {
             let due = self.machine.due().into_iter().chain(self.machine.looks().map(|(at, _)| at)).min();
             self.sleep(due.map_or(next, |due| due.min(next)));
         }
+        self.look_at_everything(process::now());
         self.machine.stop();
         self.act();
+        self.let_go();
+    }
+
+    /// The asks' threads end; what they were told to tell last is told, if it is in time.
+    fn let_go(&mut self) {
+        self.carriers.clear();
+        let until = process::now() + LAST_WORDS;
+        while !self.running.is_empty() {
+            match self.news.recv_timeout(until.saturating_sub(process::now())) {
+                Ok(News::Ended(no)) => drop(self.running.remove(&no)),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
     }
 
     /// Until something happens, or this point in time.
@@ -256,7 +276,10 @@ impl Worker {
                 }
                 News::Outcome(no, outcome) => self.machine.outcome(no, &outcome, now, wall),
                 News::Refused(no, why) => self.machine.refused(no, &why, now, wall),
-                News::Ended(no) => drop(self.carriers.remove(&no)),
+                News::Ended(no) => {
+                    self.carriers.remove(&no);
+                    self.running.remove(&no);
+                }
             }
             self.act();
         }
@@ -401,7 +424,10 @@ impl Worker {
                 self.machine.kept(&name, kept.ok());
             }
             Action::Raise(no, raise) => match Carrier::start(self.around.clone(), no, *raise) {
-                Ok(carrier) => drop(self.carriers.insert(no, carrier)),
+                Ok(carrier) => {
+                    self.carriers.insert(no, carrier);
+                    self.running.insert(no);
+                }
                 Err(error) => {
                     let why = format!("no thread for it: {error}");
                     self.machine.refused(no, &why, process::now(), wall_ms());

@@ -18,7 +18,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn with(dismiss: Dismiss) -> Self {
+    fn with(dismiss: Dismiss, served: bool) -> Self {
         let settings = Settings {
             dismiss,
             grace: GRACE,
@@ -26,6 +26,7 @@ impl Bench {
             cwd: Some("/work".to_owned()),
             host: "the host".to_owned(),
             instance: None,
+            served,
         };
         let mut bench = Self {
             machine: Machine::new(settings),
@@ -45,7 +46,7 @@ impl Bench {
     }
 
     fn new() -> Self {
-        Self::with(Dismiss::Ignore)
+        Self::with(Dismiss::Ignore, false)
     }
 
     fn take(&mut self) {
@@ -235,6 +236,19 @@ fn t1_an_always_is_only_what_was_chosen_and_a_childs_is_the_childs_alone() {
 }
 
 #[test]
+fn a17_a_childs_request_that_the_daemon_serves_is_asked_once() {
+    let mut bench = Bench::with(Dismiss::Ignore, true);
+    bench.says(&json!({"type": "extension_ui_request", "id": "d", "method": "select",
+        "title": "Permission Required (Subagent)\nSubagent 'w' requested permission.\nSession ID: c\n\nmay it?",
+        "options": ["Yes", "No"]}));
+    assert!(bench.raised.is_empty() && bench.host.len() == 1);
+    bench.answers("d", "Yes");
+    assert_eq!(bench.reply_to("d").len(), 1);
+    bench.asks("c1");
+    assert_eq!(bench.raised.len(), 1, "its own are asks");
+}
+
+#[test]
 fn t1_the_hosts_answer_waits_for_the_journal_and_the_loser_is_told() {
     let mut bench = Bench::new();
     let no = bench.asks("c1");
@@ -271,7 +285,7 @@ fn t2_a_cancelled_dialog_is_no_answer_while_others_are_there() {
     assert_eq!(bench.reply_to("c1"), [&cancel]);
     assert!(bench.wanted("Withdraw") && bench.wanted("cancelled"));
 
-    let mut bench = Bench::with(Dismiss::Cancel);
+    let mut bench = Bench::with(Dismiss::Cancel, false);
     bench.asks("c1");
     bench.host_says(&cancel);
     assert_eq!(bench.reply_to("c1"), [&cancel]);

@@ -180,6 +180,8 @@ fn between(
             ClientDismiss::Cancel => Dismiss::Cancel,
         },
         grace: Duration::from_secs(settings.client_grace_secs),
+        served: setup_pi::agent_dir()
+            .is_ok_and(|dir| setup_pi::is_served(desk, &found::forwarding_dir(&dir))),
         owner: owner.to_owned(),
         log: |text| out::tell(&one_line(text)),
     };

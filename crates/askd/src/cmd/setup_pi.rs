@@ -7,6 +7,7 @@ use askd_agents::pi::{self, found};
 use askd_hook::claude::settings::Manifest;
 use toml_edit::{Array, DocumentMut, Item, table, value};
 
+use super::config;
 use super::setup::{Kept, about, named};
 use super::setup_client::change;
 use crate::cli::SetupArgs;
@@ -142,10 +143,7 @@ fn without(text: &str, dir: &str) -> Result<String, String> {
 
 /// Whether the settings have it in `[spool] dirs`.
 pub(super) fn is_served(desk: &Desk, dir: &Path) -> bool {
-    let text = std::fs::read_to_string(desk.places.config_file()).unwrap_or_default();
-    let Ok(document) = parse(&text) else { return false };
-    let dirs = document.get("spool").and_then(|spool| spool.get("dirs")).and_then(Item::as_array);
-    dirs.is_some_and(|dirs| dirs.iter().any(|known| known.as_str().map(Path::new) == Some(dir)))
+    config::load(desk).is_ok_and(|config| config.settings().spool.dirs.iter().any(|known| known == dir))
 }
 
 fn parse(text: &str) -> Result<DocumentMut, String> {

@@ -56,6 +56,9 @@ pub struct Settings {
     pub host: String,
     /// pi's process.
     pub instance: Option<Instance>,
+    /// The daemon serves pi's forwarding directory: a subagent's request is an ask by that already, and what pi shows
+    /// of it is the host's alone.
+    pub served: bool,
 }
 
 /// A tool call that runs.
@@ -289,7 +292,7 @@ impl Machine {
             };
         }
         let Some(labels) = Labels::of(&select) else { return self.tell_host(line) };
-        if self.by_id.contains_key(&select.id) {
+        if self.by_id.contains_key(&select.id) || (self.settings.served && select.child().is_some()) {
             return self.tell_host(line);
         }
         let no = self.next;

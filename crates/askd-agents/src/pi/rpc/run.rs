@@ -22,6 +22,8 @@ pub struct Options {
     pub exe: Option<PathBuf>,
     pub dismiss: Dismiss,
     pub grace: Duration,
+    /// Subagents' requests are asks without this proxy: the daemon serves their directory.
+    pub served: bool,
     /// The mark of what this starts: nothing below it may answer.
     pub owner: String,
     /// Takes one line for standard error; it may block.
@@ -55,9 +57,9 @@ fn start(options: Options) -> io::Result<u8> {
         log: options.log,
     };
     let cwd = std::env::current_dir().ok().map(|dir| dir.to_string_lossy().into_owned());
-    let (dismiss, grace) = (options.dismiss, options.grace);
+    let (dismiss, grace, served) = (options.dismiss, options.grace, options.served);
     serve(start, |instance| {
-        Machine::new(Settings { dismiss, grace, mark, cwd, host, instance: Some(instance) })
+        Machine::new(Settings { dismiss, grace, mark, cwd, host, instance: Some(instance), served })
     })
 }
 

@@ -247,6 +247,12 @@ impl Machine {
 
     /// askd stops: nothing of it stays that would keep others waiting.
     pub fn stop(&mut self) {
+        for item in self.items.values() {
+            // Fetched a moment ago: nobody is left who could still be putting it back.
+            if let (Phase::Placed { no: Some(no), .. }, Some(_)) = (&item.phase, item.missing_since) {
+                self.actions.push(Action::Confirmed(*no));
+            }
+        }
         for name in std::mem::take(&mut self.sessions).into_keys() {
             self.actions.push(Action::Unbeat(name.clone()));
             self.actions.push(Action::Leave(name));
