@@ -7,7 +7,8 @@ use askd_agents::claude::{Action, Errand, HostKind, Machine, News, Settings};
 /// `bytes`: lines, each with its side in front: `<` from the agent, `>` from the host, `!` the host closes, `?` time
 /// passes and askd takes what was raised.
 pub(crate) fn any_lines(bytes: &[u8]) {
-    let host = if bytes.len() % 2 == 0 { HostKind::Answers } else { HostKind::Silent { attended: false } };
+    let host =
+        if bytes.len().is_multiple_of(2) { HostKind::Answers } else { HostKind::Silent { attended: false } };
     let settings = Settings { mark: "m".to_owned(), host, instance: None, cwd: None };
     let (mut machine, mut now, mut raised) = (Machine::new(settings), Duration::ZERO, Vec::new());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
