@@ -52,9 +52,14 @@ struct Process {
     start: u64,
 }
 
-/// From here on connections of this very process are a person's.
+/// From here on connections of this very process are those of parts that live in it.
 pub(crate) fn trust_guests() {
     HAS_GUESTS.store(true, Ordering::Relaxed);
+}
+
+/// A part that lives in this very process. The kernel says who connected, and no other process can have its number.
+pub(crate) fn is_guest(pid: u32) -> bool {
+    pid == std::process::id() && HAS_GUESTS.load(Ordering::Relaxed)
 }
 
 impl Peer {
@@ -69,8 +74,7 @@ impl Peer {
 
     /// Why this process may not answer, or `None` when it may.
     pub(crate) fn refusal(&self, agents: &BTreeSet<Instance>, host: &str) -> Option<String> {
-        // The kernel says who connected, and no other process can have this number.
-        if self.pid == std::process::id() && HAS_GUESTS.load(Ordering::Relaxed) {
+        if is_guest(self.pid) {
             return None;
         }
         if self.chain.is_empty() {

@@ -116,7 +116,7 @@ pub(crate) async fn serve(
         };
         let Some(pid) = ours(&stream) else { continue };
         // What the daemon's own process asks for is others' asks: its limits are those of their sessions.
-        let pid = if door == Door::Ask && pid == std::process::id() { 0 } else { pid };
+        let pid = if door == Door::Ask && peer::is_guest(pid) { 0 } else { pid };
         // Looked at now: later the process may be gone and its number another's.
         let peer = (door == Door::Answer).then(|| Peer::look(pid));
         let looks_on = peer.as_ref().is_some_and(|peer| peer.refusal(&engine.instances(), &host).is_some());

@@ -136,7 +136,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let obsolete = effective.obsolete.clone();
     let retention_ms =
         i64::try_from(config.settings().journal.retention_days).unwrap_or(i64::MAX / DAY_MS) * DAY_MS;
-    if options.watch.is_some() && !options.no_surfaces {
+    if options.watch.is_some() {
         peer::trust_guests();
     }
     let live = Live::new(sources, config, wanted, &effective, options.watch.clone());
