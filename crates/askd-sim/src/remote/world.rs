@@ -323,6 +323,17 @@ impl World {
         }
         self.poll = None;
         self.daemon.start();
+        // A sending that was confirmed and not written down is as unknown to the next life as one that was not.
+        let kept = self.daemon.kept(NAME).unwrap_or_default();
+        let cards = kept["cards"].as_array().cloned().unwrap_or_default();
+        let known: BTreeSet<i64> = cards
+            .iter()
+            .flat_map(|card| card["messages"].as_array().cloned().unwrap_or_default())
+            .filter_map(|message| message.as_i64())
+            .collect();
+        for (id, shown) in &mut self.server.messages {
+            shown.unheard |= !known.contains(id);
+        }
         self.link = self.daemon.link();
         self.attach();
     }

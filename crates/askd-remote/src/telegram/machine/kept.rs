@@ -43,7 +43,7 @@ impl Machine {
             .filter_map(|at| u8::from_str_radix(kept.key.get(2 * at..2 * at + 2)?, 16).ok())
             .collect();
         let Ok(key) = bytes.try_into() else { return };
-        self.key = key;
+        (self.key, self.key_is_kept) = (key, true);
         if kept.bot != self.setup.bot {
             return;
         }
@@ -94,6 +94,7 @@ impl Machine {
 
     pub(super) fn was_kept(&mut self, done: bool, now: Now) {
         self.poll.keeping = false;
+        self.key_is_kept |= done;
         if !done {
             self.dirty = true;
             self.poll.not_before = self.poll.not_before.max(now.ms + 1000);

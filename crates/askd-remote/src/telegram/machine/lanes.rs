@@ -105,6 +105,9 @@ impl Machine {
 
     /// Starts what can be started.
     pub(super) fn run_lanes(&mut self, now: Now, out: &mut Out) {
+        if !self.key_is_kept {
+            return;
+        }
         let chats: Vec<i64> = self.lanes.keys().copied().collect();
         for chat in chats {
             while let Some(job) = self.lanes.get_mut(&chat).and_then(|lane| {

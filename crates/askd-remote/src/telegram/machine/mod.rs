@@ -55,6 +55,8 @@ pub struct Machine {
     setup: Setup,
     reader: Reader,
     key: Key,
+    /// The journal has the key: before that no button is made, for the next life would not know it.
+    key_is_kept: bool,
     /// By id: those that this surface holds, and some that are over.
     asks: BTreeMap<String, Ask>,
     past: VecDeque<String>,
@@ -121,6 +123,7 @@ impl Machine {
             setup,
             reader,
             key: fresh,
+            key_is_kept: false,
             asks: BTreeMap::new(),
             past: VecDeque::new(),
             reported: BTreeSet::new(),
