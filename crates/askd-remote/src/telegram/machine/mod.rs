@@ -327,7 +327,7 @@ impl Surface for Machine {
     }
 
     fn due(&self) -> Option<u64> {
-        let lanes = self.lanes.values().filter_map(LaneState::due);
+        let lanes = self.lanes.values().filter(|_| self.key_is_kept).filter_map(LaneState::due);
         lanes.chain(self.refresh_at).chain(self.poll.due()).min()
     }
 
