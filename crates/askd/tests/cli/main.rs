@@ -15,5 +15,6 @@ mod run_opencode;
 mod setup;
 mod setup_client;
 mod spool;
+mod spool_asker;
 mod terminal;
 mod world;
