@@ -25,8 +25,10 @@ const TELL: Duration = Duration::from_secs(300);
 pub(super) enum News {
     /// The daemon has it.
     Raised,
-    /// The daemon is not there, or has no room; it is tried again.
+    /// The daemon is not there; it is tried again.
     Lost(String),
+    /// It is there and has no room for this one; it is tried again.
+    Full(AskNo, String),
     Outcome(AskNo, Box<Outcome>),
     /// It will never take it.
     Refused(AskNo, String),
@@ -105,6 +107,7 @@ struct Carry {
 impl Carry {
     fn run(mut self) {
         let mut pause = PAUSE;
+        let mut full = false;
         loop {
             let why = match self.ask() {
                 Ok(outcome) => {
@@ -117,6 +120,13 @@ impl Carry {
                 {
                     let why = problem.detail.unwrap_or(problem.title);
                     return self.tell(News::Refused(self.no, why));
+                }
+                Err(Unavailable::Refused(problem)) => {
+                    if !std::mem::replace(&mut full, true) {
+                        let why = problem.detail.unwrap_or(problem.title);
+                        self.tell(News::Full(self.no, why));
+                    }
+                    None
                 }
                 Err(why) => Some(why.to_string()),
             };
@@ -198,7 +208,11 @@ impl Carry {
             Order::Over => {}
             Order::Handed => self.until_told(|carry| carry.step("handed")),
             Order::Confirmed => self.until_told(|carry| carry.step("confirmed")),
-            Order::Elsewhere(Some(allowed)) => self.until_told(|carry| carry.answered_there(allowed)),
+            Order::Elsewhere(Some(allowed)) => {
+                self.until_told(|carry| carry.answered_there(allowed));
+                // One that it could not be told of by its call is open still, and nobody waits for it.
+                self.withdraw("cancelled");
+            }
             Order::Elsewhere(None) => self.withdraw("cancelled"),
             Order::Withdraw(cause) => self.withdraw(cause),
         }

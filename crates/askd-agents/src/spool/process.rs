@@ -24,10 +24,11 @@ pub(super) fn start_of(pid: u32) -> Option<u64> {
 
 /// What the process number in a request tells. `age_ms`: how long ago the request was made.
 pub(super) fn evidence(pid: u32, age_ms: u64, root: &Path) -> Evidence {
-    let Some(start) = start_of(pid) else {
-        // A number that names nothing here may name a process elsewhere.
-        return if numbers_are_ours(root) { Evidence::Gone } else { Evidence::Unknown };
-    };
+    // A number from elsewhere names nothing here, or a process that has nothing to do with it.
+    if !numbers_are_ours(root) {
+        return Evidence::Unknown;
+    }
+    let Some(start) = start_of(pid) else { return Evidence::Gone };
     let Some(up_ms) = uptime_ms() else { return Evidence::Unknown };
     let made_ms = up_ms.saturating_sub(age_ms);
     let began_ms = start.saturating_mul(1000) / HERTZ;
@@ -42,7 +43,7 @@ pub(super) fn evidence(pid: u32, age_ms: u64, root: &Path) -> Evidence {
 }
 
 /// Nobody of another numbering can have written here: neither from inside a container that is seen from here, nor from
-/// outside of the one that this is.
+/// outside of the one that this is, nor from another machine.
 fn numbers_are_ours(root: &Path) -> bool {
     let Ok(ours) = fs::read_link("/proc/self/ns/pid") else { return false };
     let shared = || {
@@ -52,11 +53,20 @@ fn numbers_are_ours(root: &Path) -> bool {
     if ours.as_os_str() != FIRST_NAMESPACE && shared() {
         return false;
     }
+    if !askd_client::spool::Dir::root(root)
+        .is_ok_and(|dir| dir.is_some_and(|dir| !askd_client::spool::is_shared(&dir)))
+    {
+        return false;
+    }
+    let us = rustix::process::geteuid().as_raw();
     let Ok(entries) = fs::read_dir("/proc") else { return false };
     entries.flatten().all(|entry| {
-        let is_process = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
-        // What may not be looked at is another user's, and its files would be refused.
-        !is_process || fs::read_link(entry.path().join("ns/pid")).map_or(true, |theirs| theirs == ours)
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        // What may not be looked at is another user's, and its files would be refused; or it ended meanwhile.
+        let unseen = || fs::metadata(entry.path()).map_or(true, |meta| meta.uid() != us);
+        // The first one of a numbering is in it.
+        pid.is_none_or(|pid| pid == 1)
+            || fs::read_link(entry.path().join("ns/pid")).map_or_else(|_| unseen(), |theirs| theirs == ours)
     })
 }
 

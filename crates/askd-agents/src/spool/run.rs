@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use askd_client::spool::{PlaceError, REQUESTS, RESPONSES, decode_session, encode_session};
+use askd_client::spool::{PlaceError, REQUESTS, RESPONSES, Stamp, decode_session, encode_session};
 use askd_client::{Places, UnsafePlace, make_private_directory, random_hex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
@@ -274,6 +274,7 @@ impl Worker {
                     }
                     self.machine.lost(now);
                 }
+                News::Full(no, why) => self.machine.no_room(no, &why),
                 News::Outcome(no, outcome) => self.machine.outcome(no, &outcome, now, wall),
                 News::Refused(no, why) => self.machine.refused(no, &why, now, wall),
                 News::Ended(no) => {
@@ -290,7 +291,13 @@ impl Worker {
         let found = match self.tree.sessions() {
             Ok(found) => {
                 self.told.remove("tree");
-                found
+                if found.left_out {
+                    let text = "more sessions are there than are served together; the others wait";
+                    self.tell_once("sessions", text);
+                } else {
+                    self.told.remove("sessions");
+                }
+                found.names
             }
             Err(error) => {
                 self.tell_once("tree", &error.to_string());
@@ -339,10 +346,12 @@ impl Worker {
         }
         let known = self.machine.sessions().any(|known| known == name);
         self.eyes.watch_session(&self.tree.root, name);
-        let (seen, odd) = match self.tree.look(name, wall_ms()) {
+        let stems = self.machine.stems(name);
+        let (seen, odd) = match self.tree.look(name, &stems, wall_ms()) {
             Ok(looked) => looked,
-            Err(error) if error.is_gone() => return,
+            Err(error) if error.is_gone() => return self.machine.not_seen(name),
             Err(error) => {
+                self.machine.not_seen(name);
                 self.tell_once(&format!("session {name}"), &error.to_string());
                 return;
             }
@@ -352,7 +361,16 @@ impl Worker {
             return;
         }
         if !self.take(name) {
+            self.machine.not_seen(name);
             return;
+        }
+        let crowded = format!("crowd {name}");
+        if odd.left_out {
+            let text =
+                format!("{name}: more requests are there than are looked at together; the others wait");
+            self.tell_once(&crowded, &text);
+        } else {
+            self.told.remove(&crowded);
         }
         for odd in &odd.names {
             let text =
@@ -363,9 +381,9 @@ impl Worker {
             for (stem, stamp) in &seen.requests {
                 let id = Id { session: name.to_owned(), stem: stem.clone() };
                 if self.machine.wants(&id, *stamp)
-                    && let Some(found) = self.find(&id, &target, seen.responses.contains(stem))
+                    && let Some(found) = self.find(&id, *stamp, &target, seen.responses.contains(stem))
                 {
-                    self.machine.found(id, found, now);
+                    self.machine.found(id, found, now, wall_ms());
                 }
             }
         }
@@ -373,17 +391,14 @@ impl Worker {
         self.act();
     }
 
-    /// Reads one request; `None`: it is gone by now.
-    fn find(&self, id: &Id, target: &str, answered: bool) -> Option<Found> {
+    /// Reads one request; `None`: it is gone by now. `seen`: as the look saw it, for a file that cannot be read.
+    fn find(&self, id: &Id, seen: Stamp, target: &str, answered: bool) -> Option<Found> {
         let limit = self.options.limit.unwrap_or_else(|| pi_limit(&self.tree.root));
         let (stamp, request) = match self.tree.read(id) {
             Ok(Some((stamp, bytes))) => (stamp, wire::read(&bytes, &id.stem, target, limit)),
             Ok(None) => return None,
             Err(error) if error.is_gone() => return None,
-            Err(error) => {
-                let stamp = askd_client::spool::Stamp { inode: 0, size: 0, modified_ns: 0 };
-                (stamp, Err(Unreadable::File(error.to_string())))
-            }
+            Err(error) => (seen, Err(Unreadable::File(error.to_string()))),
         };
         let wall = wall_ms();
         // The younger of both: a clock that is wrong must not make a request look old.

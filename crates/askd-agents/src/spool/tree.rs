@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use askd_client::spool::{
-    Dir, MOST_BYTES, PlaceError, Put, REQUESTS, RESPONSES, SENTINEL, SESSIONS, Stamp, clean, is_safe_stem,
-    stem_of,
+    Dir, Listing, MOST_BYTES, PlaceError, Put, REQUESTS, RESPONSES, SENTINEL, SESSIONS, Stamp, clean,
+    is_safe_stem, stem_of,
 };
 
 use super::machine::{Id, Seen};
@@ -37,14 +37,20 @@ impl Tree {
     }
 
     /// Names of all sessions that are there.
-    pub(super) fn sessions(&self) -> Result<Vec<String>, PlaceError> {
-        let Some(root) = Dir::root(&self.root)? else { return Ok(Vec::new()) };
-        let Some(sessions) = root.open(SESSIONS)? else { return Ok(Vec::new()) };
-        sessions.list(MOST_NAMES).map(|listing| listing.names)
+    pub(super) fn sessions(&self) -> Result<Listing, PlaceError> {
+        let Some(root) = Dir::root(&self.root)? else { return Ok(Listing::default()) };
+        let Some(sessions) = root.open(SESSIONS)? else { return Ok(Listing::default()) };
+        sessions.list(MOST_NAMES)
     }
 
-    /// `None`: the session's directory is not there.
-    pub(super) fn look(&self, session: &str, now_ms: i64) -> Result<(Option<Seen>, Odd), PlaceError> {
+    /// `None`: the session's directory is not there. `known`: the requests that are served already; each is looked for by
+    /// its own name, as a listing that was cut says nothing of what it left out.
+    pub(super) fn look(
+        &self,
+        session: &str,
+        known: &[String],
+        now_ms: i64,
+    ) -> Result<(Option<Seen>, Odd), PlaceError> {
         let mut odd = Odd::default();
         let Some(root) = Dir::root(&self.root)? else { return Ok((None, odd)) };
         let Some(sessions) = root.open(SESSIONS)? else { return Ok((None, odd)) };
@@ -55,13 +61,21 @@ impl Tree {
         // Responses first: a requester that fetches takes its response away before its request.
         if let Some(responses) = dir.open(RESPONSES)? {
             kept += u32::from(responses.has(SENTINEL)?);
-            let names = responses.list(2 * MOST_NAMES)?.names;
-            seen.responses = names.iter().filter_map(|name| stem_of(name).map(str::to_owned)).collect();
+            let listing = responses.list_of(MOST_NAMES, is_json)?;
+            seen.responses =
+                listing.names.iter().filter_map(|name| stem_of(name).map(str::to_owned)).collect();
+            if listing.left_out {
+                for stem in known {
+                    if responses.has(&format!("{stem}.json"))? {
+                        seen.responses.insert(stem.clone());
+                    }
+                }
+            }
         }
         if let Some(requests) = dir.open(REQUESTS)? {
             seen.requests_dir = Some(requests.identity()?);
             kept += u32::from(requests.has(SENTINEL)?);
-            let listing = requests.list(MOST_NAMES)?;
+            let listing = requests.list_of(MOST_NAMES, is_json)?;
             odd.left_out = listing.left_out;
             for name in listing.names {
                 let Some(stem) = stem_of(&name) else { continue };
@@ -69,6 +83,11 @@ impl Tree {
                     odd.names.push(name);
                 } else if let Some(stamp) = stamp_of(&requests, &name)? {
                     seen.requests.insert(stem.to_owned(), stamp);
+                }
+            }
+            for stem in known.iter().filter(|_| odd.left_out) {
+                if let Some(stamp) = stamp_of(&requests, &format!("{stem}.json"))? {
+                    seen.requests.insert(stem.clone(), stamp);
                 }
             }
         }
@@ -165,6 +184,46 @@ fn stamp_of(requests: &Dir, name: &str) -> Result<Option<Stamp>, PlaceError> {
     }
 }
 
+/// What else lies there takes nobody's place.
+fn is_json(name: &str) -> bool {
+    stem_of(name).is_some()
+}
+
 fn file(id: &Id) -> String {
     format!("{}.json", id.stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s7_what_else_lies_in_a_directory_takes_no_request_away_and_a_known_one_is_always_seen() {
+        let temp = tempfile::tempdir().unwrap();
+        let tree = Tree::new(temp.path());
+        tree.keep("s").unwrap();
+        let at = |of: &str, name: String| temp.path().join("sessions/s").join(of).join(name);
+        let write = |of: &str, name: String| std::fs::write(at(of, name), "{}").unwrap();
+        for n in 0..2 * MOST_NAMES {
+            write(REQUESTS, format!("{n}.tmp"));
+        }
+        write(REQUESTS, "one.json".to_owned());
+        let (seen, odd) = tree.look("s", &[], 0).unwrap();
+        assert!(seen.unwrap().requests.contains_key("one") && !odd.left_out);
+
+        // More than are listed: whichever is left out, the known ones are there.
+        for of in [REQUESTS, RESPONSES] {
+            for n in 0..MOST_NAMES + 100 {
+                write(of, format!("r{n}.json"));
+            }
+        }
+        let known: Vec<String> = (0..MOST_NAMES + 100).map(|n| format!("r{n}")).collect();
+        let (seen, odd) = tree.look("s", &known[..], 0).unwrap();
+        let seen = seen.unwrap();
+        assert!(odd.left_out);
+        assert!(known.iter().all(|stem| seen.requests.contains_key(stem) && seen.responses.contains(stem)));
+        std::fs::remove_file(at(REQUESTS, "r7.json".to_owned())).unwrap();
+        let (seen, _) = tree.look("s", &known[..], 0).unwrap();
+        assert!(!seen.unwrap().requests.contains_key("r7"));
+    }
 }

@@ -12,6 +12,12 @@ pub(super) use linux::Hints;
 pub(super) use elsewhere::Hints;
 
 #[cfg(target_os = "linux")]
+pub use linux::is_shared;
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::is_shared;
+
+#[cfg(target_os = "linux")]
 mod linux {
     use std::mem::MaybeUninit;
     use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -26,6 +32,13 @@ mod linux {
     const DEAF: [u64; 8] =
         [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997, 0x6573_5546, 0x00C3_6400, 0x5346_414F];
 
+    /// Whether a directory may have writers on another machine, whose processes are not to be seen here.
+    pub fn is_shared(dir: &Dir) -> bool {
+        fstatfs(dir).map_or(true, |stat| {
+            DEAF.contains(&(u64::try_from(stat.f_type).unwrap_or_default() & 0xFFFF_FFFF))
+        })
+    }
+
     #[derive(Debug)]
     pub(in super::super) struct Hints(OwnedFd);
 
@@ -37,9 +50,7 @@ mod linux {
 
         /// Whether everything that happens in this directory will be told.
         pub(in super::super) fn watch(&self, dir: &Dir) -> bool {
-            let deaf = fstatfs(dir).map_or(true, |stat| {
-                DEAF.contains(&(u64::try_from(stat.f_type).unwrap_or_default() & 0xFFFF_FFFF))
-            });
+            let deaf = is_shared(dir);
             let what = WatchFlags::CREATE
                 | WatchFlags::MOVED_TO
                 | WatchFlags::MOVED_FROM

@@ -17,6 +17,7 @@ mod names;
 mod place;
 
 pub use asker::SpoolAsker;
+pub use hints::is_shared;
 pub use names::{decode_session, encode_session, is_safe_stem, stem_of};
 pub use place::{Dir, Listing, PlaceError, Put, Stamp};
 

@@ -132,6 +132,11 @@ impl Dir {
 
     /// At most `most` names, without `.` and `..`.
     pub fn list(&self, most: usize) -> Result<Listing, PlaceError> {
+        self.list_of(most, |_| true)
+    }
+
+    /// At most `most` of the names that are `wanted`; all others count for nothing.
+    pub fn list_of(&self, most: usize, wanted: impl Fn(&str) -> bool) -> Result<Listing, PlaceError> {
         let failed = |error| PlaceError::io(&self.name, error);
         let mut listing = Listing::default();
         for entry in rustix::fs::Dir::read_from(&self.fd).map_err(failed)? {
@@ -139,11 +144,12 @@ impl Dir {
             if entry.file_name() == c"." || entry.file_name() == c".." {
                 continue;
             }
-            if listing.names.len() >= most {
-                listing.left_out = true;
-                break;
-            }
             match entry.file_name().to_str() {
+                Ok(name) if !wanted(name) => {}
+                _ if listing.names.len() >= most => {
+                    listing.left_out = true;
+                    break;
+                }
                 Ok(name) => listing.names.push(name.to_owned()),
                 Err(_) => listing.left_out = true,
             }

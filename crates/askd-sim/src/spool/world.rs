@@ -363,7 +363,7 @@ impl World {
                     age: self.now - child.since,
                     answered: seen.as_ref().is_some_and(|seen| seen.responses.contains(stem)),
                 };
-                server.machine.found(id, found, self.now);
+                server.machine.found(id, found, self.now, WALL);
             }
             server.machine.scanned(SESSION, seen.as_ref(), self.now);
             self.act();

@@ -143,7 +143,8 @@ fn f1_a_request_becomes_an_ask_and_its_outcome_the_response_and_nothing_stays() 
     let server = serve(&world, &tree, &[]);
     tree.write("parent-1", "r1", &own("r1", "touch a", &[("session", json!("child-7"))])).unwrap();
     let ask = world.open("touch a");
-    assert_eq!(ask["lineage"]["session"], "child-7");
+    assert_eq!(ask["lineage"]["session"], "parent-1");
+    assert_eq!(ask["lineage"]["subagent"]["work_id"], "child-7");
     assert_eq!(ask["lineage"]["root"], "parent-1");
     assert!(tree.session("parent-1").join("responses").is_dir(), "made before it is shown");
     answer(&world, "allow", "touch a", &[]);

@@ -12,6 +12,8 @@ pub(super) struct Item {
     pub(super) stamp: Stamp,
     /// `None`: it could not be read.
     pub(super) request: Option<Request>,
+    /// Its file itself could not be read: that may pass without any change of it.
+    pub(super) unread: bool,
     pub(super) phase: Phase,
     pub(super) process: Option<(u32, u64)>,
     /// When its requester stops waiting.
@@ -57,6 +59,7 @@ impl Item {
         Self {
             stamp,
             request: None,
+            unread: false,
             phase: Phase::Torn { why: String::new(), since: now, no: None },
             process,
             limit_at: limit.map(|limit| (now + limit).saturating_sub(age)),
@@ -76,6 +79,11 @@ impl Item {
             Phase::Waiting { no } | Phase::Ending { no } => Some(*no),
             Phase::Torn { no, .. } | Phase::Holding { no, .. } | Phase::Placed { no, .. } => *no,
         }
+    }
+
+    /// Somebody may still answer it, or its answer is to be put in place.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.phase, Phase::Placed { .. })
     }
 
     pub(super) fn is_due(&self, now: Now) -> bool {

@@ -147,7 +147,10 @@ pub struct Machine {
     next: AskNo,
     /// Since when the daemon is away.
     away: Option<Now>,
-    full: bool,
+    /// What is open, at the last count and since.
+    open: usize,
+    /// Sessions of which it was told that more requests wait.
+    full: BTreeSet<String>,
     actions: Vec<Action>,
 }
 
@@ -190,27 +193,48 @@ impl Machine {
     /// The content of this file is needed.
     pub fn wants(&mut self, id: &Id, stamp: Stamp) -> bool {
         match self.items.get(id) {
-            Some(item) => item.stamp != stamp,
+            Some(item) => item.stamp != stamp || item.unread && matches!(item.phase, Phase::Torn { .. }),
             None => {
-                let full =
-                    self.items.len() >= MOST || self.of_session(&id.session).count() >= MOST_OF_SESSION;
-                if full && !self.full {
+                let of_session = self.sessions.get(&id.session).map_or(0, |session| session.open);
+                // One that has nothing open waits for nobody.
+                let full = of_session >= MOST_OF_SESSION || self.open >= MOST && of_session > 0;
+                if full && self.full.insert(id.session.clone()) {
                     let text =
                         "more requests wait than are looked at together; the others wait in their directory";
                     self.tell(format!("{}: {text}", id.session));
                 }
-                self.full = full;
                 !full
             }
         }
     }
 
+    /// Counts what is open anew. What has its answer takes nobody's place.
+    pub(super) fn count_open(&mut self) {
+        self.open = 0;
+        for session in self.sessions.values_mut() {
+            session.open = 0;
+        }
+        for (id, _) in self.items.iter().filter(|(_, item)| item.is_open()) {
+            self.open += 1;
+            if let Some(session) = self.sessions.get_mut(&id.session) {
+                session.open += 1;
+            }
+        }
+        let sessions = &self.sessions;
+        self.full
+            .retain(|name| sessions.get(name).is_some_and(|session| session.open >= MOST_OF_SESSION / 2));
+    }
+
+    fn opened(&mut self, session: &str, now: Now) {
+        self.open += 1;
+        self.session(session, now).open += 1;
+    }
+
     /// A file that was wanted.
-    pub fn found(&mut self, id: Id, found: Found, now: Now) {
+    pub fn found(&mut self, id: Id, found: Found, now: Now, wall_ms: i64) {
         if let Some(item) = self.items.get_mut(&id) {
             let same = match (&item.request, &found.request) {
                 (Some(old), Ok(new)) => old.is_same(new),
-                (None, Err(_)) => false,
                 _ => false,
             };
             match &item.phase {
@@ -218,6 +242,8 @@ impl Machine {
                     item.stamp = found.stamp;
                     return;
                 }
+                // Nothing changed but perhaps the reason: its time goes on.
+                Phase::Torn { .. } if item.stamp == found.stamp && found.request.is_err() => return,
                 Phase::Torn { .. } => {}
                 Phase::Waiting { .. } => self.withdraw(&id, "superseded"),
                 // It has its answer; what came under its name afterwards waits until that is fetched.
@@ -230,9 +256,8 @@ impl Machine {
         self.session(&id.session, now).active(now);
         let limit = found.request.as_ref().ok().and_then(|request| request.limit);
         let is_past = limit.is_some_and(|limit| found.age >= limit + AFTER);
-        if found.evidence == Evidence::Gone || is_past {
-            let why = if is_past { "stopped waiting" } else { "died" };
-            self.tell(format!("{id}: its requester {why} before askd saw it; the request is removed"));
+        if found.evidence == Evidence::Gone {
+            self.tell(format!("{id}: its requester died before askd saw it; the request is removed"));
             self.actions.push(Action::RemoveRequest(id));
             return;
         }
@@ -240,7 +265,10 @@ impl Machine {
             Evidence::Process { pid, start } => Some((pid, start)),
             Evidence::Unknown | Evidence::Gone => None,
         };
-        let mut item = Item::new(found.stamp, process, limit, found.age, now);
+        // A requester that lives past its time has another clock than ours by now: then its age says nothing.
+        let age = if is_past && process.is_some() { Duration::ZERO } else { found.age };
+        let mut item = Item::new(found.stamp, process, limit, age, now);
+        item.unread = matches!(found.request, Err(Unreadable::File(_)));
         if found.answered {
             item.phase = Phase::placed(None, Vec::new(), false);
             item.request = found.request.ok();
@@ -248,7 +276,19 @@ impl Machine {
             return;
         }
         self.actions.push(Action::Keep(id.session.clone()));
+        self.opened(&id.session, now);
         match found.request {
+            // By the clock alone nobody is dead: it is told why, and only what stays after that is removed.
+            Ok(request) if is_past && process.is_none() => {
+                let why = "its time was over when askd saw it";
+                self.tell(format!("{id}: {why}"));
+                let bytes = request.unavailable(why, wall_ms);
+                item.request = Some(request);
+                item.limit_at = Some(now);
+                self.items.insert(id.clone(), item);
+                self.hold(id, None, bytes, now);
+                return;
+            }
             Ok(request) => {
                 let no = self.number();
                 let left = item.left(now);
@@ -272,6 +312,13 @@ impl Machine {
     /// The daemon could not be reached; the ask is tried again by whoever raises it.
     pub fn lost(&mut self, now: Now) {
         self.away.get_or_insert(now);
+    }
+
+    /// The daemon has no room for this ask now: it is there, and the ask is tried again by whoever raises it.
+    pub fn no_room(&mut self, no: AskNo, why: &str) {
+        self.away = None;
+        let Some((id, _)) = self.by_number(no) else { return };
+        self.tell(format!("{id}: it waits, the daemon has no room for it now: {why}"));
     }
 
     /// An ask was settled or withdrawn.

@@ -10,6 +10,8 @@ use crate::spool::wire;
 pub(super) struct Session {
     /// When it last had anything to do.
     last: Now,
+    /// What is open in it, at the last count and since.
+    pub(super) open: usize,
     beat_at: Option<Now>,
     /// A launcher chose its id: it is kept before anybody asks, and until askd stops.
     chosen: bool,
@@ -25,6 +27,7 @@ impl Session {
     fn new(now: Now) -> Self {
         Self {
             last: now,
+            open: 0,
             beat_at: None,
             chosen: false,
             had_request: false,
@@ -93,6 +96,18 @@ impl Machine {
     /// When a look is wanted sooner than the usual one, and at which session.
     pub fn looks(&self) -> impl Iterator<Item = (Now, &str)> {
         self.items.iter().filter_map(|(id, item)| Some((item.look_at?, id.session.as_str())))
+    }
+
+    /// Requests of a session that are known.
+    pub fn stems(&self, session: &str) -> Vec<String> {
+        self.of_session(session).map(|(id, _)| id.stem.clone()).collect()
+    }
+
+    /// A session could not be looked at: what was to be looked at sooner waits for the usual look.
+    pub fn not_seen(&mut self, session: &str) {
+        for (_, item) in self.items.iter_mut().filter(|(id, _)| id.session == session) {
+            item.look_at = None;
+        }
     }
 
     fn look(&mut self, id: &Id, seen: &Seen, in_place: bool, now: Now) {
@@ -214,6 +229,7 @@ impl Machine {
 
     pub(super) fn tick_sessions(&mut self, now: Now) {
         self.show_unreadable(now);
+        self.count_open();
         let serves = self.serves(now);
         let names: Vec<String> = self.sessions.keys().cloned().collect();
         for name in names {

@@ -101,7 +101,7 @@ impl World {
     fn ask(&mut self, stem: &str, limit: Option<u64>) {
         self.seen.requests.insert(stem.to_owned(), stamp(1));
         assert!(self.machine.wants(&id(stem), stamp(1)));
-        self.machine.found(id(stem), found(stem, "T", limit), at(0));
+        self.machine.found(id(stem), found(stem, "T", limit), at(0), WALL);
         self.look(0);
     }
 
@@ -290,7 +290,7 @@ fn f14_the_first_response_stands() {
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(1));
     w.seen.responses.insert("a".to_owned());
-    w.machine.found(id("a"), Found { answered: true, ..found("a", "T", None) }, at(0));
+    w.machine.found(id("a"), Found { answered: true, ..found("a", "T", None) }, at(0), WALL);
     w.look(0);
     assert_eq!(w.take(), NONE);
 }
@@ -310,14 +310,14 @@ fn f10_a_requester_that_takes_its_request_away_or_dies_is_withdrawn() {
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(1));
     let evidence = Evidence::Process { pid: 7, start: 3 };
-    w.machine.found(id("a"), Found { evidence, ..found("a", "T", None) }, at(0));
+    w.machine.found(id("a"), Found { evidence, ..found("a", "T", None) }, at(0), WALL);
     assert_eq!(w.machine.processes(), [(id("a"), 7, 3)]);
     w.take();
     w.machine.died(&id("a"));
     assert_eq!(w.take(), ["withdraw 1 requester_gone", "remove request a"]);
 
     // With an answer in place that nobody will fetch.
-    w.machine.found(id("a"), Found { evidence, ..found("a", "T", None) }, at(0));
+    w.machine.found(id("a"), Found { evidence, ..found("a", "T", None) }, at(0), WALL);
     w.machine.outcome(2, &outcome(Verdict::Allow, "person"), at(10), WALL);
     w.place("a", 10);
     w.take();
@@ -325,11 +325,23 @@ fn f10_a_requester_that_takes_its_request_away_or_dies_is_withdrawn() {
     assert_eq!(w.take(), ["over 2", "remove response a", "remove request a"]);
 
     // A ghost is not shown.
-    w.machine.found(id("g"), Found { evidence: Evidence::Gone, ..found("g", "T", None) }, at(0));
+    w.machine.found(id("g"), Found { evidence: Evidence::Gone, ..found("g", "T", None) }, at(0), WALL);
     assert_eq!(w.take(), ["remove request g"]);
     let age = Duration::from_secs(700);
-    w.machine.found(id("h"), Found { age, ..found("h", "T", Some(600)) }, at(0));
-    assert_eq!(w.take(), ["remove request h"]);
+    w.machine.found(id("h"), Found { age, ..found("h", "T", Some(600)) }, at(0), WALL);
+    assert_eq!(w.take(), ["answer h unavailable"], "the clock may be wrong");
+    w.seen.requests.insert("h".to_owned(), stamp(1));
+    w.place("h", 0);
+    w.look(4900);
+    assert_eq!(w.take(), NONE);
+    w.look(5000);
+    assert_eq!(w.take(), ["remove response h", "remove request h"]);
+    // Of one that lives the clock must have been set.
+    w.machine.found(id("i"), Found { age, evidence, ..found("i", "T", Some(600)) }, at(0), WALL);
+    assert_eq!(w.take(), ["raise 3"]);
+    w.seen.requests.insert("i".to_owned(), stamp(1));
+    w.look(596_000);
+    assert_eq!(w.take(), NONE, "its time begins anew");
 }
 
 #[test]
@@ -377,12 +389,12 @@ fn f11_an_unreadable_request_is_kept_shown_and_answered_only_after_it_stayed_as_
     };
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(1));
-    w.machine.found(id("a"), torn(1), at(0));
+    w.machine.found(id("a"), torn(1), at(0), WALL);
     w.look(100);
     assert_eq!(w.take(), NONE);
     // It is still being written.
     assert!(w.machine.wants(&id("a"), stamp(2)));
-    w.machine.found(id("a"), torn(2), at(4000));
+    w.machine.found(id("a"), torn(2), at(4000), WALL);
     w.look(5100);
     assert_eq!(w.take(), ["raise 1"], "shown");
     w.look(8900);
@@ -393,11 +405,31 @@ fn f11_an_unreadable_request_is_kept_shown_and_answered_only_after_it_stayed_as_
     w.look(9_000_000);
     assert_eq!(w.take(), NONE, "never deleted");
 
+    // One that cannot even be opened: it is tried again, and its time goes on all the same.
+    let unread = || Found { request: Err(Unreadable::File("no access".to_owned())), ..torn(1) };
+    let mut w = World::new();
+    w.seen.requests.insert("a".to_owned(), stamp(1));
+    for ms in (0..5000).step_by(100) {
+        assert!(w.machine.wants(&id("a"), stamp(1)));
+        w.machine.found(id("a"), unread(), at(ms), WALL);
+        w.look(ms);
+    }
+    assert_eq!(w.take(), ["raise 1"], "shown once");
+    w.look(5000);
+    assert_eq!(w.take(), ["answer a unavailable", "withdraw 1 cancelled"]);
+    w.place("a", 5000);
+    assert!(!w.machine.wants(&id("a"), stamp(1)));
+    let mut w = World::new();
+    w.seen.requests.insert("a".to_owned(), stamp(1));
+    w.machine.found(id("a"), unread(), at(0), WALL);
+    w.machine.found(id("a"), found("a", "T", None), at(100), WALL);
+    assert_eq!(w.take(), ["raise 1"], "it passed without a change of the file");
+
     // One that becomes whole is asked.
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(2));
-    w.machine.found(id("a"), torn(1), at(0));
-    w.machine.found(id("a"), Found { stamp: stamp(2), ..found("a", "T", None) }, at(100));
+    w.machine.found(id("a"), torn(1), at(0), WALL);
+    w.machine.found(id("a"), Found { stamp: stamp(2), ..found("a", "T", None) }, at(100), WALL);
     assert_eq!(w.take(), ["raise 1"]);
 }
 
@@ -406,9 +438,9 @@ fn a_request_that_is_written_anew_under_its_name_is_another_ask() {
     let mut w = World::new();
     w.ask("a", None);
     w.take();
-    w.machine.found(id("a"), Found { stamp: stamp(2), ..found("a", "T", None) }, at(10));
+    w.machine.found(id("a"), Found { stamp: stamp(2), ..found("a", "T", None) }, at(10), WALL);
     assert_eq!(w.take(), NONE, "the same content");
-    w.machine.found(id("a"), Found { stamp: stamp(3), ..found("a", "Other", None) }, at(20));
+    w.machine.found(id("a"), Found { stamp: stamp(3), ..found("a", "Other", None) }, at(20), WALL);
     assert_eq!(w.take(), ["withdraw 1 superseded", "raise 2"]);
 }
 
@@ -472,13 +504,68 @@ fn f11_a_session_is_announced_while_it_is_served_and_the_daemon_is_there() {
 
 #[test]
 fn s6_one_session_cannot_take_all_the_room_and_what_waits_is_taken_later() {
+    let of = |session: &str, n: usize| Id { session: session.to_owned(), stem: n.to_string() };
     let mut w = World::new();
-    for n in 0..MOST_OF_SESSION {
-        w.machine.found(id(&n.to_string()), found(&n.to_string(), "T", None), at(0));
+    let garbage = |n: usize| Found {
+        request: Err(Unreadable::Field("tool")),
+        stamp: stamp(1),
+        evidence: Evidence::Unknown,
+        age: Duration::ZERO,
+        answered: n == MOST,
+    };
+    for n in 0..MOST {
+        let session = format!("s{}", n / MOST_OF_SESSION);
+        w.machine.found(of(&session, n), garbage(n), at(0), WALL);
     }
     w.take();
-    assert!(!w.machine.wants(&id("more"), stamp(1)));
-    assert!(w.machine.wants(&Id { session: "t".to_owned(), stem: "more".to_owned() }, stamp(1)));
-    w.machine.refused(1, "malformed", at(1), WALL);
-    assert_eq!(w.take(), ["over 1", "answer 0 unavailable"]);
+    assert!(!w.machine.wants(&of("s0", MOST), stamp(1)));
+    // A session that has nothing open gets a place; one of many does not get more than its share.
+    assert!(w.machine.wants(&of("t", 0), stamp(1)));
+    w.machine.found(of("t", 0), garbage(0), at(0), WALL);
+    assert!(!w.machine.wants(&of("t", 1), stamp(1)));
+    // What has its answer takes nobody's place, also when it is never fetched.
+    w.machine.tick(at(5000), WALL);
+    let answered: Vec<Id> = w
+        .machine
+        .take()
+        .into_iter()
+        .filter_map(|action| match action {
+            Action::Answer(id, _) => Some(id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answered.len(), MOST + 1);
+    for id in &answered {
+        w.machine.placed(id, Ok(Put::Placed), at(5000));
+    }
+    w.machine.tick(at(5001), WALL);
+    assert!(w.machine.wants(&of("s0", MOST), stamp(1)) && w.machine.wants(&of("t", 1), stamp(1)));
+}
+
+#[test]
+fn f11_an_ask_that_the_daemon_has_no_room_for_takes_no_serving_record_away() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    for ms in (0..60_000).step_by(1000) {
+        w.machine.no_room(1, "the limit is reached");
+        w.look(ms);
+        assert_eq!(w.take(), NONE, "at {ms}");
+    }
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(60_000), WALL);
+    assert_eq!(w.take(), ["answer a allowed"], "it was tried again");
+}
+
+#[test]
+fn f7_a_directory_that_cannot_be_looked_at_is_not_looked_at_without_end() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    w.seen.requests.clear();
+    w.look(1000);
+    assert_eq!(w.machine.looks().count(), 1);
+    w.machine.not_seen("s");
+    assert_eq!(w.machine.looks().count(), 0, "the usual look does");
+    w.look(2000);
+    assert_eq!(w.take(), ["withdraw 1 requester_gone"]);
 }

@@ -66,8 +66,6 @@ pub struct Request {
     class: Class,
     attendance: Option<Attendance>,
     agent: String,
-    session: String,
-    parent: Option<String>,
     subagent: Option<Subagent>,
     job: Option<String>,
     options: Vec<Choice>,
@@ -99,8 +97,10 @@ impl Request {
             class: self.class,
             attendance: self.attendance,
             agent: self.agent.clone(),
-            session: self.session.clone(),
-            parent: self.parent.clone(),
+            // Not what the file says of itself: another session's name there must neither move that session below this
+            // one nor use what was set for it.
+            session: self.target.clone(),
+            parent: None,
             subagent: self.subagent.clone(),
             job: self.job.clone(),
             tool_call: Some(self.id.clone()),
@@ -125,7 +125,7 @@ impl Request {
         let input = |request: &Self| request.action.input.as_ref().map(|raw| raw.get().to_owned());
         self.id == other.id
             && self.created_ms == other.created_ms
-            && self.session == other.session
+            && self.subagent == other.subagent
             && self.action.tool == other.action.tool
             && self.action.cwd == other.action.cwd
             && input(self) == input(other)

@@ -20,7 +20,12 @@ pub(super) fn read(bytes: &[u8], version: &Value, target: &str) -> Result<Reques
         return Err(Unreadable::Field("tool"));
     }
     let session = from.session.filter(|session| !session.is_empty()).unwrap_or_else(|| target.to_owned());
-    let parent = (session != target).then(|| target.to_owned());
+    // Only its directory says which session a request belongs to: what it says of itself is who below that asks.
+    let is_child = session != target;
+    let subagent = match (from.subagent, is_child) {
+        (None, false) => None,
+        (name, _) => Some(Subagent { name, kind: None, work_id: session, depth: None }),
+    };
     let mut extra = Map::new();
     if !from.extra.is_empty() {
         extra.insert("spool".to_owned(), Value::Object(from.extra));
@@ -35,14 +40,7 @@ pub(super) fn read(bytes: &[u8], version: &Value, target: &str) -> Result<Reques
         class: from.class,
         attendance: from.attendance,
         agent: from.agent.filter(|agent| !agent.is_empty()).unwrap_or_else(|| "spool".to_owned()),
-        subagent: from.subagent.map(|name| Subagent {
-            name: Some(name),
-            kind: None,
-            work_id: session.clone(),
-            depth: None,
-        }),
-        session,
-        parent,
+        subagent,
         job: from.job,
         options: Vec::new(),
         deadline_secs: from.deadline_secs,

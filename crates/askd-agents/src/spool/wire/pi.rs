@@ -3,7 +3,8 @@
 //! | their field | what it is here |
 //! |---|---|
 //! | `surface`, `value`, `message`, `payload`, `accessIntent` | the action, all of it shown |
-//! | `requesterSessionId`, `targetSessionId`, `requesterAgentName` | the session that asks, its parent, the subagent |
+//! | `targetSessionId`, as its directory says too | the session |
+//! | `requesterSessionId`, `requesterAgentName` | the subagent of it that asks |
 //! | `sessionApproval` `{surface, patterns}` or `{grants: [{surface, pattern}]}` | what the option "for this session" grants |
 //! | process number at the end of an old `id` | who may be seen to die |
 
@@ -79,8 +80,6 @@ pub(super) fn read(
         class: Class::Tool,
         attendance: None,
         agent: AGENT.to_owned(),
-        session: session.to_owned(),
-        parent: (session != target).then(|| target.to_owned()),
         subagent: (session != target).then(|| Subagent {
             name: Some(name.to_owned()).filter(|name| name != "unknown"),
             kind: None,

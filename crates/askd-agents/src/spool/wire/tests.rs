@@ -64,8 +64,9 @@ fn f11_every_version_is_read_with_its_lineage_and_everything_it_says() {
         assert_eq!(request.format, Format::Pi { newest });
         assert_eq!(request.pid, (!newest).then_some(13240));
         let raise = request.raise(Some(Duration::from_secs(590)), Duration::from_secs(600));
-        assert_eq!((raise.agent.as_str(), raise.session.as_str()), ("pi", "child-1"));
-        assert_eq!(raise.parent.as_deref(), Some("parent-abc"));
+        assert_eq!((raise.agent.as_str(), raise.session.as_str()), ("pi", "parent-abc"));
+        assert_eq!(raise.parent, None);
+        assert_eq!(raise.subagent.as_ref().unwrap().work_id, "child-1");
         assert_eq!(raise.gives_up_secs, Some(590));
         assert_eq!(raise.tool_call.as_deref(), Some(stem));
         let input = raise.action.input.unwrap();
@@ -77,9 +78,26 @@ fn f11_every_version_is_read_with_its_lineage_and_everything_it_says() {
     assert_eq!(get(NEWEST, "perm_1.a-B").raise(None, PI_LIMIT).action.cwd.as_deref(), Some("/w"));
     let own = get(OWN, "r-1").raise(None, PI_LIMIT);
     assert_eq!(own.action.input.unwrap().get(), r#"{"command":"touch a"}"#, "byte for byte");
-    assert_eq!((own.session.as_str(), own.parent.as_deref()), ("s2", Some("parent-abc")));
+    assert_eq!((own.session.as_str(), own.parent.as_deref()), ("parent-abc", None));
+    assert_eq!(own.subagent.unwrap().work_id, "s2");
     assert_eq!(own.extra["spool"]["later"], 1);
     assert_eq!(own.gives_up_secs, None);
+}
+
+/// A file that names another session would otherwise move that below its own directory, or use what a person set for it.
+#[test]
+fn s2_which_session_a_request_belongs_to_is_said_by_its_directory_alone() {
+    for (text, stem) in [(OLD, "1796026230778-rcfxai9l-13240"), (NEWEST, "perm_1.a-B"), (OWN, "r-1")] {
+        for other in ["trusted", "parent-abc", "../x"] {
+            let text = text
+                .replace("\"child-1\"", &json!(other).to_string())
+                .replace("\"s2\"", &json!(other).to_string());
+            let raise = get(&text, stem).raise(None, PI_LIMIT);
+            assert_eq!((raise.session.as_str(), raise.parent.as_deref()), ("parent-abc", None), "{other}");
+            let child = raise.subagent.map(|child| child.work_id);
+            assert_eq!(child.as_deref(), (other != "parent-abc").then_some(other));
+        }
+    }
 }
 
 #[test]
