@@ -151,6 +151,34 @@ fn c5_the_newest_lifecycle_is_served_and_its_cancels_count() -> Result<()> {
 }
 
 #[test]
+fn c6_a_cancel_while_the_daemon_is_away_leaves_no_ask_that_could_be_allowed() -> Result<()> {
+    let mut world = world()?;
+    let mut client = Client::start(&world)?;
+    client.initialize("2025-11-25")?;
+    client.ask(20, r#"{"command":"touch twenty"}"#)?;
+    let ask = world.ask("touch twenty")?;
+    // No daemon can be started meanwhile.
+    let config = world.askd_dir().join("config.toml");
+    let before = std::fs::read(&config).ok();
+    std::fs::write(&config, "[permissions]\nbackground_default = 'alow'\n")?;
+    world.kill_daemon()?;
+    client.cancel(20)?;
+    // What comes behind it is replied to.
+    client.send(&json!({"jsonrpc": "2.0", "id": 21, "method": "tools/list"}))?;
+    client.reply(&json!(21))?;
+    match before {
+        Some(before) => std::fs::write(&config, before)?,
+        None => std::fs::remove_file(&config)?,
+    }
+    world.start_daemon()?;
+    let gone = world.wait(&ask.id, "the ask withdrawn", |ask| ask.settled().is_some())?;
+    assert_eq!(gone.settled().map(|(outcome, _)| outcome), Some("withdrawn"), "{gone:?}");
+    assert_ne!(world.allow(&ask.id)?, 0, "nobody waits for it");
+    assert!(client.replies(&json!(20)).is_empty(), "a cancelled request has no reply");
+    Ok(())
+}
+
+#[test]
 fn c7_requests_that_end_deny_nothing_and_the_answer_is_still_written() -> Result<()> {
     let world = world()?;
     let mut client = Client::start(&world)?;

@@ -92,6 +92,8 @@ pub struct Asker {
     exe: Option<PathBuf>,
     token: String,
     connection: Option<Connection>,
+    /// A request of it may have reached a daemon.
+    sent: bool,
 }
 
 /// Why one exchange brought no reply that counts.
@@ -119,7 +121,7 @@ impl Asker {
     /// Connects when it first needs to. `exe`: the askd program that may be started as the daemon; `None`: none.
     pub fn new(places: Places, exe: Option<PathBuf>) -> Result<Self, Unavailable> {
         let token = random_hex().map_err(|error| Unavailable::Fault(format!("no random bits: {error}")))?;
-        Ok(Self { places, exe, token, connection: None })
+        Ok(Self { places, exe, token, connection: None, sent: false })
     }
 
     /// The same identity in every run of a program: its own token (128 bits that nobody can guess) in place of a
@@ -235,13 +237,23 @@ impl Asker {
     /// # Ok(()) }
     /// ```
     pub fn pending(&self, raise: RaiseAsk) -> Result<PendingAsk, Unavailable> {
-        let asker = Self {
+        Ok(PendingAsk::start(self.twin(), raise)?)
+    }
+
+    /// The same identity, on a connection of its own.
+    pub(crate) fn twin(&self) -> Self {
+        Self {
             places: self.places.clone(),
             exe: self.exe.clone(),
             token: self.token.clone(),
             connection: None,
-        };
-        Ok(PendingAsk::start(asker, raise)?)
+            sent: self.sent,
+        }
+    }
+
+    /// Whether a daemon may have heard of anything that was raised here, replied to or not.
+    pub fn may_be_known(&self) -> bool {
+        self.sent
     }
 
     /// An ask of this requester as it is now.
@@ -266,13 +278,12 @@ impl Asker {
         self.tell(id, "withdraw", Some(&body), TELL)
     }
 
-    /// Withdraws the ask of this requester that has this key, for a requester that was never told its id. An ask that
-    /// the daemon does not know is withdrawn already; where no daemon runs, none is started.
+    /// Withdraws the ask of this requester that has this key, for a requester that was never told its id: one attempt,
+    /// and [`take_back`](crate::take_back) makes more. An ask that the daemon does not know is withdrawn already. No
+    /// daemon is started for it; one that is away has the ask in its journal, so [`Unavailable::NotRunning`] is a
+    /// failure like others.
     pub fn withdraw_key(&self, key: &str, cause: &str) -> Result<(), Unavailable> {
-        let mut connection = match daemon::connect(&self.places, Door::Ask, Some(Instant::now() + TELL)) {
-            Err(Unavailable::NotRunning(_)) => return Ok(()),
-            connection => connection?,
-        };
+        let mut connection = daemon::connect(&self.places, Door::Ask, Some(Instant::now() + TELL))?;
         connection.set_token(Some(self.token.clone()));
         connection.set_timeout(TELL);
         let body = WithdrawByKey { key: key.to_owned(), cause: cause.to_owned() };
@@ -342,6 +353,7 @@ impl Asker {
         let lost = |error: HttpError| Fault::Lost(CallError::from(error).into());
         connection.set_timeout(TRANSFER);
         let target = format!("/v1/asks?wait={}", hold.as_secs());
+        self.sent = true;
         connection.send("POST", &target, Some(body)).map_err(lost)?;
         match watch.wait(Some(connection.as_fd()), Instant::now() + hold + SLACK) {
             Ok(Wake::Readable) => {}

@@ -20,6 +20,7 @@ mod port;
 mod race;
 pub mod spool;
 mod stop;
+mod withdraw;
 
 pub use answers::Answers;
 pub use asker::{Asker, JustWait, OrStop, Wake, Watch, random_hex};
@@ -34,3 +35,4 @@ pub use places::{Places, PlacesError};
 pub use port::AskPort;
 pub use race::{HookStop, Raced, race};
 pub use stop::{Stop, Stopper, stop};
+pub use withdraw::take_back;

@@ -10,6 +10,7 @@ use askd_wire::{Ask, AskState, RaiseAsk};
 use crate::error::Unavailable;
 use crate::port::AskPort;
 use crate::stop::{Stop, Stopper, stop};
+use crate::withdraw::take_back;
 
 /// An ask that is under way. Awaiting it gives what [`AskPort::ask`] gives. Dropping it detaches: the ask stays open for
 /// its grace, and the same ask raised again comes back to it. Only [`PendingAsk::cancel`] withdraws it.
@@ -65,7 +66,8 @@ impl PendingAsk {
         Ok(Self { shared, stopper })
     }
 
-    /// Takes the ask back: nobody decides it any more. An allow that was given and not taken yet is void.
+    /// Takes the ask back: nobody decides it any more. An allow that was given and not taken yet is void. A daemon that
+    /// is away is told when it comes back, as long as this process lives.
     pub fn cancel(self) {
         self.shared.end(End::Cancelled);
     }
@@ -116,7 +118,7 @@ fn wait(mut port: impl AskPort, raise: &RaiseAsk, mut stopped: Stop, shared: &Sh
     match (end, decided) {
         // Both are facts that the log wants; the outcome counts without them.
         (End::Taken, Some(id)) => drop(port.handed(&id)),
-        (End::Cancelled, _) => drop(port.withdraw_key(&raise.key, "cancelled")),
+        (End::Cancelled, _) => drop(take_back(&mut port, raise, "cancelled")),
         (End::Taken, None) | (End::Dropped, _) => {}
     }
 }

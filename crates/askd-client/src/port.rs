@@ -29,8 +29,20 @@ pub trait AskPort {
     /// The agent did what the outcome said.
     fn confirmed(&mut self, id: &str) -> Result<(), Unavailable>;
 
-    /// Takes the ask with this key back. `cause`: one of those of [`askd_wire::WithdrawAsk`].
+    /// Takes the ask with this key back: one attempt; [`take_back`](crate::take_back) makes more. `cause`: one of
+    /// those of [`askd_wire::WithdrawAsk`].
     fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable>;
+
+    /// False: nothing that was raised here can have reached askd, so there is nothing to take back.
+    fn may_be_known(&self) -> bool {
+        true
+    }
+
+    /// The same requester once more, for what is told from another thread. `None`: askd is in this process, and what
+    /// it does not take now it will not take later.
+    fn again(&self) -> Option<Box<dyn AskPort + Send>> {
+        None
+    }
 }
 
 impl AskPort for Asker {
@@ -56,6 +68,14 @@ impl AskPort for Asker {
 
     fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable> {
         Self::withdraw_key(self, key, cause)
+    }
+
+    fn may_be_known(&self) -> bool {
+        Self::may_be_known(self)
+    }
+
+    fn again(&self) -> Option<Box<dyn AskPort + Send>> {
+        Some(Box::new(self.twin()))
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use askd_wire::{Ask, AskState, OutcomeKind, RaiseAsk, Verdict};
+use askd_wire::{Ask, AskState, Delivery, OutcomeKind, RaiseAsk, Verdict};
 
 use crate::error::Unavailable;
 use crate::port::AskPort;
 use crate::stop::stop;
+use crate::withdraw;
 
 /// What won.
 #[derive(Debug)]
@@ -38,6 +39,9 @@ impl HookStop {
 /// so.
 ///
 /// Two decisions at the same moment are one: what is recorded for the ask stands, so that what the log says is what ran.
+/// A daemon that is away at that moment cannot be asked: the hook's decision counts then, and the ask is taken back when
+/// the daemon is there again.
+///
 /// An ask that cannot be had leaves the hook alone in the race; when that has no decision either, the ask's fault is
 /// given, and what it means is for the host to decide.
 pub fn race<D, E>(
@@ -69,12 +73,17 @@ where
     let asked = port.ask_watched(raise, &mut stopped);
     let raced = match asked {
         Ok(ask) if is_decided(&ask) => Ok(Raced::Ask(Box::new(ask))),
+        Ok(ask) if ask.state == AskState::Open => match wait(&decision, until) {
+            Some(decision) => Ok(take_back(port, raise, Some(ask.id), decision)),
+            None => Ok(Raced::Ask(Box::new(ask))),
+        },
         Ok(ask) => Ok(wait(&decision, until).map_or_else(|| Raced::Ask(Box::new(ask)), Raced::Hook)),
         Err(Unavailable::Abandoned) => match decision.recv() {
-            Ok(decision) => Ok(take_back(port, raise, id.as_deref(), decision)),
+            Ok(decision) => Ok(take_back(port, raise, id, decision)),
             Err(_) => Err(Unavailable::Abandoned),
         },
-        Err(why) => wait(&decision, until).map(Raced::Hook).ok_or(why),
+        // It may have been raised all the same, and a reply was lost.
+        Err(why) => wait(&decision, until).map(|decision| take_back(port, raise, id, decision)).ok_or(why),
     };
     hook_stop.0.store(true, Ordering::Release);
     drop(stopper);
@@ -88,22 +97,45 @@ fn wait<D>(decision: &Receiver<D>, until: Instant) -> Option<D> {
 }
 
 /// The hook has decided. Somebody may have answered in the same moment: then that is recorded, and stands.
-fn take_back<D>(port: &mut dyn AskPort, raise: &RaiseAsk, id: Option<&str>, decision: D) -> Raced<D> {
-    let answered = |port: &mut dyn AskPort| id.and_then(|id| port.look(id).ok()).filter(is_decided);
-    if let Some(ask) = answered(port) {
-        return Raced::Ask(Box::new(ask));
+fn take_back<D>(port: &mut dyn AskPort, raise: &RaiseAsk, id: Option<String>, decision: D) -> Raced<D> {
+    if !port.may_be_known() {
+        return Raced::Hook(decision);
     }
-    // A daemon that cannot be told hears of it by the end of the connection.
-    let _ = port.withdraw_key(&raise.key, "cancelled");
-    match answered(port) {
+    let now = match &id {
+        Some(id) => port.look(id).ok(),
+        // Its reply was lost or has not come: raised again under its key it is the same ask.
+        None => port.raise(raise).ok().map(|raised| raised.ask),
+    };
+    if let Some(ask) = now.as_ref().filter(|ask| is_decided(ask)) {
+        return Raced::Ask(Box::new(ask.clone()));
+    }
+    match port.withdraw_key(&raise.key, "cancelled") {
+        Ok(()) => {}
+        Err(why) if why.is_final_refusal() => {}
+        Err(_) => later(port, raise),
+    }
+    let id = id.or_else(|| now.map(|ask| ask.id));
+    match id.and_then(|id| port.look(&id).ok()).filter(is_decided) {
         Some(ask) => Raced::Ask(Box::new(ask)),
         None => Raced::Hook(decision),
     }
 }
 
-/// Somebody or a policy allowed or denied it, and that is for the agent.
+/// A daemon that cannot be told now hears of it when it is there again; the agent does not wait for that.
+fn later(port: &dyn AskPort, raise: &RaiseAsk) {
+    let Some(mut port) = port.again() else { return };
+    let raise = raise.clone();
+    // Without a thread it hears of it by the end of the connection, and the ask waits for its grace.
+    let _ = std::thread::Builder::new()
+        .name("withdrawal".to_owned())
+        .stack_size(512 * 1024)
+        .spawn(move || withdraw::take_back(&mut *port, &raise, "cancelled"));
+}
+
+/// Somebody or a policy allowed or denied it, and that is for the agent: an allow that was voided is not.
 fn is_decided(ask: &Ask) -> bool {
     ask.state == AskState::Settled
+        && ask.delivery != Delivery::Voided
         && ask.outcome.as_ref().is_some_and(|outcome| {
             outcome.outcome != OutcomeKind::Withdrawn && outcome.verdict != Verdict::None
         })

@@ -6,12 +6,12 @@ mod common;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use askd_client::{Asker, HookStop, PendingAsk, Raced, Unavailable, race};
-use askd_wire::{Answer, Ask, AskState, Decision, Delivery, RaiseAsk, Verdict};
+use askd_client::{AskPort, Asker, HookStop, PendingAsk, Raced, Unavailable, Watch, race};
+use askd_wire::{Answer, Ask, AskState, Decision, Delivery, RaiseAsk, Raised, Verdict};
 use common::{PATIENCE, World, ask};
 
 fn raise(key: &str) -> RaiseAsk {
@@ -106,4 +106,88 @@ fn c3_a_hook_and_a_person_race_over_the_daemon() {
     let gone = world.show(&asked.id);
     assert_eq!(gone.outcome.unwrap().cause, "cancelled");
     assert!(!answer(&world, &asked, Decision::Allow), "too late");
+}
+
+/// An asker that says how each of its withdrawals ended.
+struct Telling(Asker, Sender<bool>);
+
+impl AskPort for Telling {
+    fn raise(&mut self, raise: &RaiseAsk) -> Result<Raised, Unavailable> {
+        self.0.raise(raise)
+    }
+
+    fn ask_watched(&mut self, raise: &RaiseAsk, watch: &mut dyn Watch) -> Result<Ask, Unavailable> {
+        self.0.ask_watched(raise, watch)
+    }
+
+    fn look(&mut self, id: &str) -> Result<Ask, Unavailable> {
+        self.0.look(id)
+    }
+
+    fn handed(&mut self, id: &str) -> Result<(), Unavailable> {
+        self.0.handed(id)
+    }
+
+    fn confirmed(&mut self, id: &str) -> Result<(), Unavailable> {
+        self.0.confirmed(id)
+    }
+
+    fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable> {
+        let told = self.0.withdraw_key(key, cause);
+        let _ = self.1.send(told.is_ok());
+        told
+    }
+
+    fn may_be_known(&self) -> bool {
+        self.0.may_be_known()
+    }
+
+    fn again(&self) -> Option<Box<dyn AskPort + Send>> {
+        AskPort::again(&self.0)
+    }
+}
+
+fn wait_withdrawn(world: &World, id: &str) {
+    let gone = world
+        .until("the ask withdrawn", || Some(world.show(id)).filter(|ask| ask.state == AskState::Settled));
+    assert_eq!(gone.outcome.unwrap().cause, "cancelled");
+    assert!(!answer(world, &world.show(id), Decision::Allow), "nobody can answer it");
+}
+
+#[test]
+fn c6_a_cancel_while_the_daemon_is_away_is_told_when_it_is_back() {
+    let mut world = World::start();
+    let (told, is_told) = channel();
+    let asker = Asker::new(world.places.clone(), None).unwrap();
+    let lasting = RaiseAsk { grace_secs: 600, ..raise("one") };
+    let pending = PendingAsk::start(Telling(asker, told), lasting).unwrap();
+    let asked = open(&world);
+    world.leave("restart");
+    pending.cancel();
+    assert!(!is_told.recv_timeout(PATIENCE).unwrap(), "nobody is there");
+    world.up();
+    wait_withdrawn(&world, &asked.id);
+}
+
+#[test]
+fn c6_a_hook_that_decides_while_the_daemon_is_away_leaves_no_ask_behind() {
+    let mut world = World::start();
+    let (told, is_told) = channel();
+    let mut port = Telling(Asker::new(world.places.clone(), None).unwrap(), told);
+    let lasting = RaiseAsk { grace_secs: 600, ..raise("one") };
+    let (decide, is_to) = channel::<()>();
+    let raced = std::thread::spawn(move || {
+        let hook = move |_: &HookStop| -> Result<_, String> {
+            is_to.recv().unwrap();
+            Ok(Some("allowed by a rule"))
+        };
+        race(&mut port, &lasting, PATIENCE, hook).unwrap()
+    });
+    let asked = open(&world);
+    world.leave("restart");
+    decide.send(()).unwrap();
+    assert!(matches!(raced.join().unwrap(), Raced::Hook("allowed by a rule")));
+    assert!(!is_told.recv_timeout(PATIENCE).unwrap(), "nobody is there");
+    world.up();
+    wait_withdrawn(&world, &asked.id);
 }

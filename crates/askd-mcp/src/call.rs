@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use askd_client::{Asker, Unavailable, Wake, Watch, random_hex};
+use askd_client::{Asker, Unavailable, Wake, Watch, random_hex, take_back};
 use askd_wire::{Action, Ask, AskState, Class, RaiseAsk, RequesterKind, Verdict};
 use serde_json::Map;
 use serde_json::value::RawValue;
@@ -22,8 +22,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// For a result to be written to a client that reads.
 const WRITTEN: Duration = Duration::from_secs(60);
-/// How often a withdrawal is tried that the daemon did not take.
-const TELL_ATTEMPTS: u32 = 5;
 
 const AGENT: &str = "claude-code";
 
@@ -124,13 +122,16 @@ impl Call {
             }
             Err(Unavailable::Abandoned) => self.let_go(),
             Err(why) => {
-                // The ask, if it came to be, is for nobody any more.
-                if matches!(why, Unavailable::GaveUp(_)) {
-                    self.withdraw("requester_limit");
-                }
+                // The ask, if it came to be, is for nobody any more. A daemon that is away must not hold up Claude.
+                let told = self.asker.as_ref().is_some_and(|asker| {
+                    !asker.may_be_known() || asker.withdraw_key(&self.raise.key, "requester_limit").is_ok()
+                });
                 let _ = outcome.send(Err(format!(
                     "askd cannot have this answered: {why}. Nobody denied it; it was not run."
                 )));
+                if !told {
+                    self.withdraw("requester_limit");
+                }
             }
         }
     }
@@ -206,19 +207,10 @@ impl Call {
     }
 
     fn withdraw(&mut self, cause: &str) {
-        let mut pause = FIRST_PAUSE;
-        for _ in 0..TELL_ATTEMPTS {
-            let told = self.take_asker().and_then(|asker| {
-                let told = asker.withdraw_key(&self.raise.key, cause);
-                self.asker = Some(asker);
-                told
-            });
-            match told {
-                // Without a daemon nothing is open there that could be answered; when one starts, its grace runs.
-                Ok(()) | Err(Unavailable::Refused(_) | Unavailable::Stopped) => return,
-                Err(_) => thread::sleep(pause),
-            }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+        // Without an asker nothing was ever sent.
+        let Some(mut asker) = self.asker.take() else { return };
+        if let Err(why) = take_back(&mut asker, &self.raise, cause) {
+            (self.options.log)(&format!("an ask that nobody waits for could not be withdrawn: {why}"));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use askd_client::{Asker, OrStop, Places, Unavailable, Wake, Watch, daemon};
+use askd_client::{Asker, OrStop, Places, Unavailable, Wake, Watch, daemon, take_back};
 use askd_wire::{Ask, AskState, Observation, ObservationBatch, OutcomeKind, OwnPrompt, RaiseAsk};
 
 use super::desk::timed;
@@ -294,10 +294,10 @@ impl Asking {
         let id = lock(&self.known).clone().map(|(id, _)| id);
         match (order, id) {
             (Order::Withdraw(cause), Some(id)) => self.asker()?.withdraw(&id, cause),
-            // Nobody has heard of it, or it was lost on the way: it is taken back by its key.
+            // Nobody has heard of it, or the reply was lost on the way: it is taken back by its key.
             (Order::Withdraw(cause), None) => {
-                let key = self.raise.key.clone();
-                self.asker()?.withdraw_key(&key, cause)
+                let raise = self.raise.clone();
+                take_back(self.asker()?, &raise, cause)
             }
             (Order::Handed, Some(id)) => self.asker()?.handed(&id),
             (Order::Confirmed, Some(id)) => self.asker()?.confirmed(&id),

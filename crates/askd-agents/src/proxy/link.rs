@@ -316,3 +316,6 @@ fn tell(places: &Places, kept: &mut Option<Connection>, batch: &ObservationBatch
     *kept = Some(connection);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,6 +221,7 @@ impl Carry {
     /// Somebody may have decided at the same moment: then that counts, and is told.
     fn withdraw(mut self, cause: &'static str) {
         let mut settled = None;
+        let mut said = false;
         self.until_told(|carry| {
             let done = match &carry.id {
                 Some(id) => carry.asker()?.withdraw(id, cause),
@@ -231,6 +232,11 @@ impl Carry {
             {
                 settled = problem.ask.as_ref().and_then(|ask| ask.outcome.clone());
             }
+            // What no daemon is known to have is over at once; one that has it all the same is told when it is back.
+            if carry.id.is_none() && !said && matches!(done, Err(Unavailable::NotRunning(_))) {
+                said = true;
+                carry.tell(News::Outcome(carry.no, Box::new(withdrawn(cause))));
+            }
             done
         });
         match settled {
@@ -238,6 +244,7 @@ impl Carry {
                 self.tell(News::Outcome(self.no, Box::new(outcome)));
                 self.after();
             }
+            None if said => {}
             None => self.tell(News::Outcome(self.no, Box::new(withdrawn(cause)))),
         }
     }

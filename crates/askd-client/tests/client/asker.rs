@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use askd_client::{Asker, OrStop, Places, Unavailable, Wake, Watch};
+use askd_client::{Asker, HookStop, OrStop, Places, Raced, Unavailable, Wake, Watch, race};
 use askd_wire::RaiseAsk;
 use serde_json::{Value, json};
 
@@ -187,7 +187,10 @@ fn what_ends_a_wait_comes_before_what_is_there_to_read() {
 fn an_ask_is_taken_back_by_its_key_and_no_daemon_is_started_for_it() {
     let temp = tempfile::tempdir().unwrap();
     let asker = Asker::new(places(&temp), Some("/bin/false".into())).unwrap();
-    asker.withdraw_key("k1", "cancelled").unwrap();
+    // One that is away has the ask in its journal: it is to be told later.
+    let away = asker.withdraw_key("k1", "cancelled").unwrap_err();
+    assert!(matches!(away, Unavailable::NotRunning(_)), "{away:?}");
+    assert!(!asker.may_be_known());
     let problem = json!({"title": "unknown", "status": 404, "code": "unknown_ask"}).to_string();
     let closed = json!({"title": "not yours", "status": 403, "code": "not_permitted"}).to_string();
     let replies = vec![reply(204, ""), String::new(), reply(404, &problem), reply(403, &closed)];
@@ -200,6 +203,44 @@ fn an_ask_is_taken_back_by_its_key_and_no_daemon_is_started_for_it() {
     assert!(got[0].0.starts_with("POST /v1/asks/withdraw "));
     assert_eq!(token(&got[0].0), asker.token());
     assert_eq!(serde_json::from_str::<Value>(&got[0].1).unwrap(), json!({"key": "k1", "cause": "cancelled"}));
+}
+
+#[test]
+fn c3_what_people_recorded_stands_against_a_hook_also_when_the_first_raise_failed() {
+    let temp = tempfile::tempdir().unwrap();
+    let listener = listen(&places(&temp));
+    let (arrived, has_arrived) = std::sync::mpsc::channel();
+    let daemon = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        read_request(&mut reader).unwrap();
+        let full = json!({"title": "No", "status": 503, "code": "not_recorded"}).to_string();
+        (&stream).write_all(reply(503, &full).as_bytes()).unwrap();
+        // Raised now, and not replied to: a person denies it in the moment in which the hook allows.
+        read_request(&mut reader).unwrap();
+        arrived.send(()).unwrap();
+        assert!(read_request(&mut reader).is_none(), "the requester hangs up");
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (head, _) = read_request(&mut reader).unwrap();
+        let mut denied = ask("settled", "attached");
+        denied["outcome"]["outcome"] = json!("denied");
+        denied["outcome"]["verdict"] = json!("deny");
+        let answer = match head.starts_with("POST /v1/asks?wait=0 ") {
+            true => reply(200, &json!({"ask": denied}).to_string()),
+            false => reply(204, ""),
+        };
+        (&stream).write_all(answer.as_bytes()).unwrap();
+    });
+    let mut asker = Asker::new(places(&temp), None).unwrap();
+    let hook = move |_: &HookStop| -> Result<_, String> {
+        has_arrived.recv().unwrap();
+        Ok(Some("allowed by a rule"))
+    };
+    let raced = race(&mut asker, &raise(), std::time::Duration::from_secs(60), hook).unwrap();
+    let Raced::Ask(ask) = raced else { panic!("{raced:?}") };
+    assert_eq!(ask.outcome.unwrap().verdict, askd_wire::Verdict::Deny);
+    daemon.join().unwrap();
 }
 
 #[test]
