@@ -44,6 +44,12 @@ pub enum Wake {
 pub trait Watch {
     /// Blocks until the socket (when there is one) is readable, `until` passed, or the wait is pointless.
     fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake>;
+
+    /// The daemon took the ask, and cannot be reached now; said with every attempt that failed.
+    fn lost(&mut self, _why: &Unavailable) {}
+
+    /// It has the ask, which is not over; said with every reply.
+    fn back(&mut self, _ask: &Ask) {}
 }
 
 /// Waits for the daemon and nothing else.
@@ -183,6 +189,7 @@ impl Asker {
                 Ok(raised) if raised.released => return Err(Unavailable::Released),
                 Ok(raised) if is_over(&raised.ask) => return Ok(raised.ask),
                 Ok(raised) => {
+                    watch.back(&raised.ask);
                     known = Some(Box::new(raised.ask));
                     refusals = 0;
                     // A daemon that does not hold the request must not be asked in a tight loop.
@@ -202,12 +209,18 @@ impl Asker {
                     if known.is_none() && startless {
                         return Err(why);
                     }
+                    if known.is_some() {
+                        watch.lost(&why);
+                    }
                     if began.elapsed() >= LONGEST_PAUSE {
                         pause = FIRST_PAUSE;
                     }
                 }
                 Err(Fault::Full(why)) if known.is_none() => return Err(why),
-                Err(Fault::Full(_)) => self.connection = None,
+                Err(Fault::Full(why)) => {
+                    watch.lost(&why);
+                    self.connection = None;
+                }
                 Err(Fault::NotTaken(why)) => {
                     refusals += 1;
                     if known.is_none() && refusals >= MOST_REFUSALS {

@@ -350,10 +350,13 @@ pub(crate) struct McpArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Put `askd claude --` in front of Claude's command in the host. Everything passes byte for byte; the first answer wins, at
-the host or elsewhere, and the others are withdrawn. A host that fails, closes its end or dies denies nothing: the ask
-stays open elsewhere. A host without permission requests needs no change: askd answers for it. Without a daemon it is a
-plain pipe.")]
+Put `askd claude --` in front of Claude's command in the host. The first answer wins, at the host or elsewhere, and the
+others are withdrawn. A host that fails, closes its end or dies denies nothing: the ask stays open elsewhere. What is no
+permission request passes byte for byte, and without a daemon such a host decides alone.
+
+A host without permission requests needs no change: askd answers for it. Claude then asks its person no questions
+(--disallowedTools AskUserQuestion,EnterPlanMode,ExitPlanMode). While the daemon is away an ask waits: one that it had
+taken up to the deadline that was recorded for it, any other for background_timeout_secs; standard error says so.")]
 pub(crate) struct ClaudeArgs {
     /// Where askd is, as setup wrote it
     #[arg(long, hide = true, value_name = "DIR")]

@@ -152,17 +152,19 @@ pub enum News {
     },
 }
 
-impl From<proxy::News> for News {
-    fn from(news: proxy::News) -> Self {
+impl News {
+    /// `None`: it is nothing to this protocol.
+    pub(super) fn from_askd(news: proxy::News) -> Option<Self> {
         use proxy::News as P;
-        match news {
+        Some(match news {
             P::Raised { ask, timed } => Self::Raised { ask, timed },
             P::Outcome { ask, outcome } => Self::Outcome { ask, outcome },
             P::Answered { ask, how } => Self::Answered { ask, how },
-            P::Unavailable { ask, why } => Self::Unavailable { ask, why },
+            P::Unavailable { ask, why } | P::Refused { ask, why } => Self::Unavailable { ask, why },
+            P::Limit { .. } => return None,
             P::Others { ask, attached } => Self::Others { ask, attached },
             P::Slash { ticket, text } => Self::Slash { ticket, text },
-        }
+        })
     }
 }
 

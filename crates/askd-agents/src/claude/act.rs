@@ -16,6 +16,9 @@ pub struct Settings {
     pub instance: Option<Instance>,
     /// Where the agent was started.
     pub cwd: Option<String>,
+    /// How long an ask that no daemon ever took, and that nobody else can answer, waits for one: the time that the
+    /// daemon would give an ask in the background.
+    pub unreached: Duration,
 }
 
 /// What the host can do.
@@ -56,6 +59,3 @@ pub enum End {
 
 /// How long an answer of the host waits for the journal.
 pub(super) const JOURNAL_PATIENCE: Duration = Duration::from_secs(2);
-/// How long an ask that nobody else can answer waits for a daemon that is away, or for one that was never there.
-pub(super) const RETURN_PATIENCE: Duration = Duration::from_secs(15);
-pub(super) const ABSENCE_PATIENCE: Duration = Duration::from_secs(3);

@@ -107,31 +107,41 @@ pub(crate) fn is_blank(line: &[u8]) -> bool {
 }
 
 /// A permission request.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct CanUseTool {
     pub(crate) tool_name: String,
     pub(crate) input: Box<RawValue>,
-    #[serde(default)]
     pub(crate) tool_use_id: Option<String>,
-    #[serde(default)]
     pub(crate) agent_id: Option<String>,
-    #[serde(default)]
     pub(crate) title: Option<String>,
-    #[serde(default)]
-    pub(crate) permission_suggestions: Option<Vec<Box<RawValue>>>,
-    #[serde(default)]
+    pub(crate) permission_suggestions: Vec<Box<RawValue>>,
     pub(crate) blocked_path: Option<String>,
-    #[serde(default)]
-    pub(crate) decision_reason: Option<Value>,
-    #[serde(default)]
+    pub(crate) decision_reason: Option<String>,
     pub(crate) requires_user_interaction: bool,
 }
 
 impl CanUseTool {
-    /// `None`: it cannot be read, so it cannot be shown.
+    /// `None`: it names no tool or no input, so it cannot be shown. A member beside these of another shape than today's
+    /// counts as absent; whatever may say that only a person's own words count says that.
     pub(crate) fn read(request: &str) -> Option<Self> {
-        let read: Self = serde_json::from_str(request).ok()?;
-        (!read.tool_name.is_empty() && read.input.get().starts_with('{')).then_some(read)
+        let read = Object::parse(request)?;
+        let suggestions = read.get("permission_suggestions").and_then(|text| serde_json::from_str(text).ok());
+        Some(Self {
+            tool_name: read.text("tool_name").filter(|name| !name.is_empty())?,
+            input: RawValue::from_string(read.get("input")?.to_owned())
+                .ok()
+                .filter(|input| input.get().starts_with('{'))?,
+            tool_use_id: read.text("tool_use_id"),
+            agent_id: read.text("agent_id"),
+            title: read.text("title"),
+            permission_suggestions: suggestions.unwrap_or_default(),
+            blocked_path: read.text("blocked_path"),
+            decision_reason: read.text("decision_reason"),
+            requires_user_interaction: !matches!(
+                read.get("requires_user_interaction"),
+                None | Some("null" | "false")
+            ),
+        })
     }
 
     /// Only the person's own words can answer it.
@@ -142,7 +152,7 @@ impl CanUseTool {
 
     /// Why Claude asks, in its own words.
     pub(crate) fn reason(&self) -> Option<String> {
-        let reason = self.decision_reason.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty());
+        let reason = self.decision_reason.as_deref().filter(|text| !text.is_empty());
         match (reason, &self.blocked_path) {
             (Some(reason), Some(path)) => Some(format!("{reason} ({path})")),
             (Some(reason), None) => Some(reason.to_owned()),

@@ -31,4 +31,4 @@ pub use act::{Action, End, HostKind, Settings};
 pub use machine::{AGENT, Machine};
 pub use run::{Options, run};
 
-pub use crate::proxy::{Answered, AskNo, CannotStart, Errand, News};
+pub use crate::proxy::{Answered, AskLimit, AskNo, CannotStart, Errand, News};

@@ -2,7 +2,7 @@
 //! became of it.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
@@ -10,17 +10,20 @@ use std::time::{Duration, Instant};
 
 use askd_client::{Asker, OrStop, Places, Unavailable, Wake, Watch, daemon, take_back};
 use askd_wire::{Ask, AskState, Observation, ObservationBatch, OutcomeKind, OwnPrompt, RaiseAsk};
+use jiff::Timestamp;
 
 use super::desk::timed;
 use super::late::Late;
 use super::link::{Busy, BusyGuard, OBSERVED_PATIENCE, Unheard};
 use super::lock;
-use super::{AskNo, News};
+use super::{AskLimit, AskNo, News};
 
 /// Between two attempts to reach a daemon that is not there.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The longest time between two attempts to reach one that is away.
 const LONGEST_ABSENCE: Duration = Duration::from_secs(5);
+/// A daemon that restarts is back within this time; nothing is said of it.
+const RESTART: Duration = Duration::from_secs(4);
 /// The longest time between two attempts to tell the daemon something.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// How long a finished ask waits to hear that its outcome was handed on.
@@ -187,13 +190,20 @@ impl Asking {
         };
         self.learn(&raised.ask);
         if raised.ask.state == AskState::Open {
+            self.tell(News::Limit { ask: no, limit: limit(&raised.ask) });
             self.tell(News::Raised { ask: no, timed: timed(&raised.ask) });
         } else {
             return self.outcome(raised.ask);
         }
-        let wake = self.wake.try_clone();
+        let (wake, sink) = (self.wake.try_clone(), Arc::clone(&self.around.sink));
         let waited = match (self.asker(), wake) {
-            (Ok(asker), Ok(wake)) => asker.ask_watched(&raise, &mut OrStop(wake.as_fd())),
+            (Ok(asker), Ok(wake)) => {
+                let orders = OrStop(wake.as_fd());
+                asker.ask_watched(
+                    &raise,
+                    &mut Carried { no, orders, sink: &*sink, lost_at: None, told: false },
+                )
+            }
             (Err(why), _) => Err(why),
             (_, Err(error)) => Err(Unavailable::Fault(error.to_string())),
         };
@@ -202,10 +212,11 @@ impl Asking {
             // Only the agent's own prompt, or the peer's, can answer it; its fate is told by what is observed.
             Ok(ask) if ask.requester.link == "handed_back" => {
                 let why = "only the agent's own prompt can answer it".to_owned();
-                self.tell(News::Unavailable { ask: no, why });
+                self.tell(News::Refused { ask: no, why });
                 self.last_order()
             }
-            Ok(_) | Err(Unavailable::Released) => self.unavailable(&Unavailable::Released),
+            // Why it goes is known when it is looked for: it was stopped, or comes back.
+            Ok(_) | Err(Unavailable::Released) => Next::Again,
             Err(Unavailable::Abandoned) => match self.order(Duration::ZERO) {
                 Some(order) => {
                     self.obey(order);
@@ -223,12 +234,16 @@ impl Asking {
     }
 
     fn unavailable(&mut self, why: &Unavailable) -> Next {
-        self.tell(News::Unavailable { ask: self.no, why: one_line(&why.to_string()) });
-        match why {
+        let (ask, text) = (self.no, one_line(&why.to_string()));
+        // One that is in the journal already waits for a daemon of the right version.
+        let skewed = matches!(why, Unavailable::Skew(_)) && lock(&self.known).is_none();
+        if why.is_final_refusal() || skewed {
             // It will not be taken the next time either; what the client says alone may be.
-            why if why.is_final_refusal() => self.last_order(),
-            _ => Next::Again,
+            self.tell(News::Refused { ask, why: text });
+            return self.last_order();
         }
+        self.tell(News::Unavailable { ask, why: text });
+        Next::Again
     }
 
     /// Nothing comes from the daemon any more; what the machine says last may still be told to it.
@@ -336,6 +351,48 @@ impl Asking {
         connection.set_timeout(Duration::from_secs(10));
         connection.command("POST", "/v1/observations", Some(&batch)).map_err(Unavailable::from)
     }
+}
+
+/// Waits for the outcome, and tells when the daemon is away for longer than a restart takes, and when it is back.
+struct Carried<'a> {
+    no: AskNo,
+    orders: OrStop<'a>,
+    sink: &'a (dyn Fn(News) + Send + Sync),
+    lost_at: Option<Instant>,
+    told: bool,
+}
+
+impl Watch for Carried<'_> {
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
+        self.orders.wait(socket, until)
+    }
+
+    fn lost(&mut self, why: &Unavailable) {
+        let lost_at = *self.lost_at.get_or_insert_with(Instant::now);
+        if !self.told && lost_at.elapsed() >= RESTART {
+            self.told = true;
+            (self.sink)(News::Unavailable { ask: self.no, why: one_line(&why.to_string()) });
+        }
+    }
+
+    fn back(&mut self, ask: &Ask) {
+        self.lost_at = None;
+        if ask.state != AskState::Open {
+            return;
+        }
+        (self.sink)(News::Limit { ask: self.no, limit: limit(ask) });
+        if std::mem::take(&mut self.told) {
+            (self.sink)(News::Raised { ask: self.no, timed: timed(ask) });
+        }
+    }
+}
+
+/// The recorded deadline, as spans from now on.
+fn limit(ask: &Ask) -> Option<AskLimit> {
+    let deadline: Timestamp = ask.deadline.as_deref()?.parse().ok()?;
+    let asked: Timestamp = ask.asked_at.parse().ok()?;
+    let span = |from| Duration::try_from(deadline.duration_since(from)).unwrap_or_default();
+    Some(AskLimit { left: span(Timestamp::now()), whole: span(asked), default: ask.default })
 }
 
 fn one_line(text: &str) -> String {

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use super::lock;
 
+/// The wait itself may stand still while the machine sleeps; what is due then is late by no more than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
 /// The moment at which something is due, on the clock of the proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Due(Mutex<Option<Duration>>, Condvar);
@@ -33,7 +36,7 @@ impl Due {
                         *due = None;
                         return;
                     }
-                    self.1.wait_timeout(due, left).unwrap_or_else(PoisonError::into_inner).0
+                    self.1.wait_timeout(due, left.min(LONGEST_WAIT)).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
         }

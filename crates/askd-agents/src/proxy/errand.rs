@@ -1,5 +1,7 @@
 //! What a protocol machine wants the daemon to do, and what it hears of it.
 
+use std::time::Duration;
+
 use askd_wire::{Decision, ObservationBatch, Outcome, RaiseAsk};
 
 /// Number of an ask within one proxy.
@@ -94,6 +96,16 @@ pub enum News {
         ask: AskNo,
         why: String,
     },
+    /// askd will not take it, however often it is asked.
+    Refused {
+        ask: AskNo,
+        why: String,
+    },
+    /// How long the ask has according to the journal; comes before [`News::Raised`]. `None`: no limit.
+    Limit {
+        ask: AskNo,
+        limit: Option<AskLimit>,
+    },
     Others {
         ask: AskNo,
         attached: bool,
@@ -102,6 +114,17 @@ pub enum News {
         ticket: u64,
         text: String,
     },
+}
+
+/// The recorded deadline of an ask.
+#[derive(Debug, Clone, Copy)]
+pub struct AskLimit {
+    /// From now on.
+    pub left: Duration,
+    /// From the ask on.
+    pub whole: Duration,
+    /// What is answered then; `None`: nothing.
+    pub default: Option<Decision>,
 }
 
 /// What became of a peer's answer.

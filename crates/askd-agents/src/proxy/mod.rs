@@ -21,7 +21,7 @@ use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use errand::{Answered, AskNo, Errand, News};
+pub use errand::{Answered, AskLimit, AskNo, Errand, News};
 
 /// Bytes that are read at once, and that a pipe is made to hold: long lines pass in few steps.
 pub(crate) const CHUNK: usize = 512 * 1024;

@@ -9,7 +9,13 @@ use askd_agents::claude::{Action, Errand, HostKind, Machine, News, Settings};
 pub(crate) fn any_lines(bytes: &[u8]) {
     let host =
         if bytes.len().is_multiple_of(2) { HostKind::Answers } else { HostKind::Silent { attended: false } };
-    let settings = Settings { mark: "m".to_owned(), host, instance: None, cwd: None };
+    let settings = Settings {
+        mark: "m".to_owned(),
+        host,
+        instance: None,
+        cwd: None,
+        unreached: Duration::from_secs(360),
+    };
     let (mut machine, mut now, mut raised) = (Machine::new(settings), Duration::ZERO, Vec::new());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         match line {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use askd_agents::claude::{Answered, News};
-use askd_wire::Verdict;
+use askd_agents::claude::{Answered, AskLimit, HostKind, News};
+use askd_wire::{Decision, Verdict};
 use serde_json::{Value, json};
 
 use crate::support::{Bench, outcome};
@@ -77,7 +77,7 @@ fn c1_without_a_daemon_the_hosts_answer_counts_and_is_written_down_later() {
 }
 
 #[test]
-fn c1_with_nobody_to_ask_a_daemon_that_is_away_is_waited_for_and_then_the_truth_is_told() {
+fn c1_what_askd_took_stays_open_while_the_daemon_is_away_up_to_its_recorded_deadline() {
     let mut bench = Bench::answering();
     let first = bench.ask("p", "b");
     bench.raised_in_time(first);
@@ -87,16 +87,123 @@ fn c1_with_nobody_to_ask_a_daemon_that_is_away_is_waited_for_and_then_the_truth_
     bench.outcome(first, outcome(Verdict::Allow));
     bench.forget();
     bench.news(News::Unavailable { ask: no, why: "gone".to_owned() });
-    bench.pass(Duration::from_secs(10));
-    assert_eq!(bench.to_agent, [""; 0]);
-    // It came back in time.
+    bench.pass(Duration::from_secs(100_000));
+    assert_eq!(bench.to_agent, [""; 0], "no deadline is recorded");
     bench.raised_in_time(no);
-    bench.pass(Duration::from_secs(100));
-    assert_eq!(bench.to_agent, [""; 0]);
+    let (left, whole) = (Duration::from_secs(300), Duration::from_secs(360));
+    let limit = |default| Some(AskLimit { left, whole, default });
+    bench.news(News::Limit { ask: no, limit: limit(Some(Decision::Deny)) });
+    bench.raised_in_time(no);
+    bench.pass(Duration::from_secs(1000));
+    assert_eq!(bench.to_agent, [""; 0], "the daemon is there, and its deadline is its own");
+    bench.news(News::Limit { ask: no, limit: limit(Some(Decision::Deny)) });
     bench.news(News::Unavailable { ask: no, why: "gone".to_owned() });
-    bench.pass(Duration::from_secs(15));
+    bench.pass(Duration::from_secs(299));
+    assert_eq!(bench.to_agent, [""; 0]);
+    bench.pass(Duration::from_secs(1));
     assert_eq!(bench.to_agent.len(), 1);
-    assert!(bench.to_agent[0].contains("nobody could be asked: askd could not be reached. Nobody denied it"));
+    assert!(
+        bench.to_agent[0].contains("no answer within 6m0s; askd itself was away"),
+        "{:?}",
+        bench.to_agent
+    );
+    assert!(bench.did(&format!("withdraw {no} requester_limit")), "{:?}", bench.did);
+}
+
+#[test]
+fn c1_a_recorded_allow_is_not_given_by_a_wrapper_that_cannot_write_it_down() {
+    let mut bench = Bench::new(HostKind::Silent { attended: false });
+    let no = bench.ask("r", "c");
+    let left = Duration::from_secs(60);
+    bench.news(News::Limit {
+        ask: no,
+        limit: Some(AskLimit { left, whole: left, default: Some(Decision::Allow) }),
+    });
+    bench.raised_in_time(no);
+    bench.news(News::Unavailable { ask: no, why: "gone".to_owned() });
+    bench.pass(left);
+    assert!(bench.to_agent[0].contains("Nobody denied it, and nobody allowed it"), "{:?}", bench.to_agent);
+}
+
+#[test]
+fn c1_what_no_daemon_ever_took_is_tried_for_as_long_as_a_background_ask_has() {
+    let mut bench = Bench::new(HostKind::Silent { attended: false });
+    let no = bench.ask("r", "c");
+    bench.news(News::Unavailable { ask: no, why: "the config has a fault".to_owned() });
+    bench.pass(Duration::from_secs(359));
+    assert_eq!(bench.to_agent, [""; 0]);
+    // It came up after all.
+    bench.raised_in_time(no);
+    bench.pass(Duration::from_secs(10_000));
+    assert_eq!(bench.to_agent, [""; 0]);
+    let never = bench.ask("q", "d");
+    bench.news(News::Unavailable { ask: never, why: "the config has a fault".to_owned() });
+    bench.pass(Duration::from_secs(360));
+    assert!(bench.to_agent[0].contains("nobody could be asked: askd could not be reached for 6m0s"));
+    assert!(bench.did(&format!("withdraw {never} requester_limit")));
+}
+
+#[test]
+fn c1_a_final_refusal_is_told_at_once_with_its_own_words() {
+    let mut bench = Bench::new(HostKind::Silent { attended: false });
+    let no = bench.ask("r", "c");
+    bench.news(News::Refused { ask: no, why: "the body is larger than 16 MiB".to_owned() });
+    assert!(
+        bench.to_agent[0].contains("nobody could be asked: the body is larger than 16 MiB. Nobody denied")
+    );
+    // Where a host is, that decides.
+    let mut bench = Bench::answering();
+    let no = bench.ask("r", "c");
+    bench.news(News::Refused { ask: no, why: "the body is larger than 16 MiB".to_owned() });
+    bench.pass(Duration::from_secs(10_000));
+    assert_eq!(bench.to_agent, [""; 0]);
+    bench.respond("r", &json!({"behavior": "allow", "updatedInput": {}}));
+    assert_eq!(bench.to_agent.len(), 1);
+}
+
+#[test]
+fn c1_a_host_that_may_not_answer_is_told_as_unable() {
+    let mut bench = Bench::answering();
+    let no = bench.ask("r", "c");
+    bench.raised_in_time(no);
+    bench.respond("r", &json!({"behavior": "allow", "updatedInput": {}}));
+    bench.news(News::Answered { ask: no, how: Answered::NotPermitted("not yours".to_owned()) });
+    assert!(bench.did(&format!("unable {no}")), "{:?}", bench.did);
+    bench.outcome(no, outcome(Verdict::Deny));
+    assert!(bench.to_agent[0].contains("not that one"));
+}
+
+#[test]
+fn c1_a_host_that_fails_at_a_question_is_shown_it_again() {
+    let mut bench = Bench::answering();
+    let no = bench.ask_with("r", "c", &json!({"tool_name": "AskUserQuestion"}));
+    bench.raised_in_time(no);
+    let shown = bench.to_host.clone();
+    let fault = json!({"type": "control_response", "response": {"subtype": "error", "request_id": "r", "error": "x"}});
+    for _ in 0..3 {
+        bench.host(&fault);
+        assert_eq!(bench.to_agent, [""; 0]);
+        bench.pass(Duration::from_secs(10));
+    }
+    assert_eq!(bench.to_host.iter().filter(|line| **line == shown[0]).count(), 4);
+    bench.pass(Duration::from_secs(10_000));
+    bench.respond("r", &json!({"behavior": "allow", "updatedInput": {"answers": {"q": "a"}}}));
+    bench.news(News::Answered { ask: no, how: Answered::Won });
+    assert!(bench.to_agent[0].contains("answers"));
+    // One that never can ends it with the truth, and so does one that goes.
+    for goes in [false, true] {
+        let mut bench = Bench::answering();
+        bench.ask_with("r", "c", &json!({"tool_name": "AskUserQuestion"}));
+        for _ in 0..6 {
+            bench.host(&fault);
+            if goes {
+                bench.close_host();
+                break;
+            }
+            bench.pass(Duration::from_secs(60));
+        }
+        assert!(bench.to_agent[0].contains("nobody could be asked"), "{goes} {:?}", bench.to_agent);
+    }
 }
 
 #[test]

@@ -19,7 +19,13 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(host: HostKind) -> Self {
-        let settings = Settings { mark: "m".to_owned(), host, instance: None, cwd: Some("/p".to_owned()) };
+        let settings = Settings {
+            mark: "m".to_owned(),
+            host,
+            instance: None,
+            cwd: Some("/p".to_owned()),
+            unreached: Duration::from_secs(360),
+        };
         let mut bench = Self {
             machine: Machine::new(settings),
             now: Duration::ZERO,

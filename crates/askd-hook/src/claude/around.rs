@@ -80,7 +80,9 @@ impl Around {
             has_tty: stat.as_ref().is_some_and(|stat| stat.tty != 0),
             instance: Instance { pid, start: stat.map_or(0, |stat| stat.start) },
             place: (tty.is_some() || tmux_pane.is_some()).then_some(Place { tty, tmux_pane }),
-            owned: is_owned(var("ASKD_OWNER").as_deref(), arguments.owner.as_deref(), pid),
+            owned: is_owned(var("ASKD_OWNER").as_deref(), arguments.owner.as_deref(), pid, || {
+                process::arguments(pid)
+            }),
         }
     }
 
@@ -117,14 +119,10 @@ fn agent_pid(parent: u32, told: Option<u32>, stat: Option<&Stat>) -> u32 {
 
 /// `entrypoint` is `cli` for the terminal interface and `sdk-…` for everything without one.
 fn front(entrypoint: Option<&str>, agent_arguments: &[String], has_tty: bool) -> Front {
-    let has = |flag: &str| {
-        agent_arguments
-            .iter()
-            .any(|arg| arg.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
-    };
-    if has("--permission-prompt-tool") {
+    if asks_a_host(agent_arguments) {
         return Front::Host;
     }
+    let has = |flag: &str| has(agent_arguments, flag);
     match entrypoint {
         Some("cli") => Front::Terminal,
         // Without the arguments nobody can tell; a host that may be there keeps its own prompt.
@@ -134,6 +132,17 @@ fn front(entrypoint: Option<&str>, agent_arguments: &[String], has_tty: bool) ->
         None if has("-p") || has("--print") => Front::Nobody { tty: has_tty },
         None => Front::Terminal,
     }
+}
+
+fn has(agent_arguments: &[String], flag: &str) -> bool {
+    let is =
+        |arg: &String| arg.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
+    agent_arguments.iter().any(is)
+}
+
+/// A program or a tool gets its permission requests.
+fn asks_a_host(agent_arguments: &[String]) -> bool {
+    has(agent_arguments, "--permission-prompt-tool")
 }
 
 /// `askd mcp` under the name that the guide and `askd run` give it.
@@ -146,9 +155,22 @@ fn names_our_tool(agent_arguments: &[String]) -> bool {
             .any(|arg| arg.strip_prefix(flag).and_then(|rest| rest.strip_prefix('=')) == Some(tool))
 }
 
-/// `owner` is a name, or `name@PID` where only the agent with this process id is owned and not one that it starts.
-fn is_owned(owner: Option<&str>, ours: Option<&str>, agent: u32) -> bool {
+/// `owner` is a name, or `name@PID` where only the agent with this process id is owned and not one that it starts. The
+/// proxies of askd own the agent that sends its permission requests to them; one that this agent starts in a shell has
+/// the mark by inheritance and sends them to nobody. They cannot name a process: the agent may be behind a script.
+fn is_owned(
+    owner: Option<&str>,
+    ours: Option<&str>,
+    agent: u32,
+    agent_arguments: impl FnOnce() -> Vec<String>,
+) -> bool {
     let Some(owner) = owner else { return false };
+    if ["claude-", "acp-"].iter().any(|proxy| owner.starts_with(proxy)) {
+        let arguments = agent_arguments();
+        if !arguments.is_empty() && !asks_a_host(&arguments) {
+            return false;
+        }
+    }
     let other_agent =
         owner.rsplit_once('@').and_then(|(_, pid)| pid.parse::<u32>().ok()).is_some_and(|pid| pid != agent);
     !other_agent && ours != Some(owner)
@@ -173,6 +195,20 @@ mod tests {
         // Shell form.
         assert_eq!(agent_pid(10, Some(5), Some(&shell)), 5);
         assert_eq!(agent_pid(10, None, Some(&shell)), 5);
+    }
+
+    #[test]
+    fn a17_an_agent_that_a_proxied_agent_starts_asks_by_its_own_hook() {
+        let args = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for owner in ["claude-abcd1234", "acp-abcd1234"] {
+            let is = |text: &str| is_owned(Some(owner), None, 7, || args(text));
+            assert!(is("claude -p --input-format stream-json --permission-prompt-tool stdio"), "{owner}");
+            assert!(!is("claude -p hello") && !is("claude"), "{owner}");
+            assert!(is_owned(Some(owner), None, 7, Vec::new), "nobody can tell");
+            assert!(!is_owned(Some(owner), Some(owner), 7, Vec::new));
+        }
+        let run = |agent| is_owned(Some("run-abcd1234@7"), None, agent, || args("claude -p x"));
+        assert!(run(7) && !run(8));
     }
 
     #[test]
@@ -207,12 +243,15 @@ mod tests {
 
     #[test]
     fn an_owner_is_for_one_agent() {
-        assert!(!is_owned(None, None, 7));
-        assert!(is_owned(Some("proxy"), None, 7));
-        assert!(is_owned(Some("proxy"), Some("other"), 7));
-        assert!(!is_owned(Some("proxy"), Some("proxy"), 7));
-        assert!(is_owned(Some("run@7"), None, 7));
-        assert!(!is_owned(Some("run@6"), None, 7), "started by the owned agent, and nobody else asks for it");
+        assert!(!is_owned(None, None, 7, Vec::new));
+        assert!(is_owned(Some("proxy"), None, 7, Vec::new));
+        assert!(is_owned(Some("proxy"), Some("other"), 7, Vec::new));
+        assert!(!is_owned(Some("proxy"), Some("proxy"), 7, Vec::new));
+        assert!(is_owned(Some("run@7"), None, 7, Vec::new));
+        assert!(
+            !is_owned(Some("run@6"), None, 7, Vec::new),
+            "started by the owned agent, and nobody else asks for it"
+        );
     }
 
     #[test]

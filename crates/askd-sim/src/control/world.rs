@@ -45,7 +45,13 @@ impl World {
         let mut dice = Dice::new(seed);
         let silent = dice.percent(20);
         let host = if silent { HostKind::Silent { attended: dice.percent(50) } } else { HostKind::Answers };
-        let settings = Settings { mark: "m".to_owned(), host, instance: None, cwd: Some("/w".to_owned()) };
+        let settings = Settings {
+            mark: "m".to_owned(),
+            host,
+            instance: None,
+            cwd: Some("/w".to_owned()),
+            unreached: Duration::from_secs(360),
+        };
         Self {
             seed,
             dice,

@@ -380,6 +380,7 @@ impl Broker for Ours {
             host: HostKind::Answers,
             instance: None,
             cwd: Some("/w".to_owned()),
+            unreached: Duration::from_secs(360),
         }));
     }
 

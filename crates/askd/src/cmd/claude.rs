@@ -6,11 +6,14 @@ use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use askd_agents::claude::{HostKind, Options};
 use askd_client::daemon;
+use askd_config::Settings;
 
 use super::acp::places;
+use super::config;
 use super::run::{self, NOT_FOUND, NOT_RUN, start_watch};
 use crate::cli::ClaudeArgs;
 use crate::context::Desk;
@@ -40,7 +43,13 @@ pub(crate) fn claude(desk: &Desk, args: ClaudeArgs) -> Done {
     let (program, words) = args.command.split_first().ok_or_else(|| Failure::wrong_use("no command"))?;
     match speaks(words) {
         Speaks::Answers => wrap(desk, args.command, HostKind::Answers),
-        Speaks::Messages => wrap(desk, silent(args.command), silent_kind()),
+        Speaks::Messages => {
+            // Nobody but askd shows what waits.
+            if let Some(exe) = daemon::own_exe() {
+                start_watch(&exe);
+            }
+            wrap(desk, silent(args.command), silent_kind())
+        }
         // The hooks of `askd run` are all that such a run needs.
         Speaks::Nothing if is_claude(program) && asks_by_itself(words) => run::run(desk, args.command),
         Speaks::Nothing | Speaks::Elsewhere => {
@@ -70,10 +79,15 @@ pub(super) fn serve(desk: &Desk, program: OsString, args: Vec<OsString>, exe: &P
 }
 
 fn wrap(desk: &Desk, command: Vec<OsString>, host: HostKind) -> Done {
+    // Without a daemon the time of an ask in the background is what its config says, or would if it could be read.
+    let permissions = config::load(desk).map(|config| config.settings().permissions.clone());
+    let unreached =
+        permissions.map_or_else(|_| Settings::default().permissions, |set| set).background_timeout_secs;
     let options = Options {
         command,
         host,
         places: desk.places.clone(),
+        unreached: Duration::from_secs(unreached),
         exe: daemon::own_exe(),
         log: |text| out::tell(&one_line(text)),
     };

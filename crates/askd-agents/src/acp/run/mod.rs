@@ -206,7 +206,11 @@ pub(crate) fn serve<M: Protocol>(start: Start, machine: impl FnOnce(Instance) ->
         let _ = rustix::stdio::dup2_stdout(null);
     }
     let hearing = Arc::clone(&proxy);
-    let sink = Arc::new(move |news: proxy::News| hearing.hear(news.into()));
+    let sink = Arc::new(move |news: proxy::News| {
+        if let Some(news) = News::from_askd(news) {
+            hearing.hear(news);
+        }
+    });
     let link = Link::start(&places, exe, token, sink)?;
     *lock(&proxy.link) = Some(link);
     proxy.forward_signals()?;

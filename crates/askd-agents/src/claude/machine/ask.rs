@@ -9,6 +9,8 @@
 //! | knows of none, a person is at the run | child in the background | background |
 //! | knows of none, nobody is there | any | background |
 
+use std::time::Duration;
+
 use askd_hook::claude::{grants, kind};
 use askd_wire::{
     Action as WireAction, Attendance, Class, Observation, OwnPrompt, RaiseAsk, RequesterKind, Subagent,
@@ -31,13 +33,15 @@ impl Machine {
     pub(super) fn asked(&mut self, id: String, request: &str, line: Vec<u8>) {
         let shown = self.host_answers() && !self.host_gone;
         let Some(asked) = CanUseTool::read(request) else {
-            self.log("a permission request that askd cannot read goes on as it is".to_owned());
-            if self.host_answers() {
+            if shown {
+                self.log("a permission request that askd cannot read goes on as it is".to_owned());
                 return self.tell_host(line);
             }
+            self.log("a permission request names no tool or no input: nobody can be asked".to_owned());
             let why = "the request could not be read by askd, so nobody could be asked";
             return self.tell_agent(message::deny(&id, why, false, None));
         };
+        let kept = if shown { line.clone() } else { Vec::new() };
         if shown {
             self.tell_host(line);
         }
@@ -51,12 +55,18 @@ impl Machine {
             work: asked.agent_id,
             tool: asked.tool_name,
             input: asked.input,
-            suggestions: asked.permission_suggestions.unwrap_or_default(),
+            suggestions: asked.permission_suggestions,
             dialog: if shown { Dialog::Open } else { Dialog::Closed },
             askd: Askd::Parked,
             state: State::Open,
             lost_since: None,
-            barred: false,
+            taken: false,
+            limit: None,
+            ended_at: Duration::ZERO,
+            crossing: None,
+            line: kept,
+            failures: 0,
+            again_at: None,
             id: id.clone(),
         };
         if let Some(old) = self.ids.insert(id, no) {

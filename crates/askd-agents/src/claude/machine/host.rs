@@ -1,5 +1,7 @@
 //! Lines from the host.
 
+use std::time::Duration;
+
 use askd_hook::claude::grants;
 use askd_wire::{Decision, Observation};
 use serde_json::value::RawValue;
@@ -8,8 +10,14 @@ use super::super::act::Action;
 use super::super::message::{self, Line, Said, same_json};
 use super::settle::{Fate, Proof};
 use super::slot::{Askd, Dialog, Done, HostAnswer, Slot, State};
-use super::{Errand, Machine};
+use super::{Errand, Machine, Stopping};
 use crate::proxy::AskNo;
+
+/// How long the agent takes to cancel what was stopped. After that it is asked again: nobody may wait for ever.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+/// How often a host that fails is shown a request that nobody else can answer, and the first pause between.
+const MOST_SHOWN: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Machine {
     pub(super) fn host_said(&mut self, mut line: Vec<u8>) {
@@ -58,30 +66,66 @@ impl Machine {
     /// The host stops the turn, or a task. The gate is closed and askd is told before the agent is: nothing of it is
     /// allowed from here on.
     fn stop(&mut self, request: String, task: Option<String>) {
-        self.stopping.push((request, task.clone()));
+        self.stopping.push(Stopping { request: Some(request), task: task.clone(), since: self.now });
+        self.end_within(task.as_deref());
+        self.observe(vec![Observation::TurnCancelled { subagent: task }]);
+    }
+
+    /// The agent gets a signal: the same for all that it asks.
+    pub(super) fn stop_all(&mut self) {
+        self.stopping.push(Stopping { request: None, task: None, since: self.now });
+        self.end_within(None);
+    }
+
+    fn end_within(&mut self, task: Option<&str>) {
         for no in self.open_asks() {
-            let within =
-                self.asks.get(&no).is_some_and(|slot| self.is_within(slot.work.as_deref(), task.as_deref()));
+            let within = self.asks.get(&no).is_some_and(|slot| self.is_within(slot.work.as_deref(), task));
             if within {
                 self.settle(no, Fate::Ended { cause: "cancelled", waits: true });
             }
         }
-        self.observe(vec![Observation::TurnCancelled { subagent: task }]);
     }
 
     /// An ask of that subagent may belong to what is being stopped.
     pub(super) fn is_stopping(&self, work: Option<&str>) -> bool {
-        self.stopping.iter().any(|(_, task)| self.is_within(work, task.as_deref()))
+        self.stopping.iter().any(|stop| self.is_within(work, stop.task.as_deref()))
     }
 
     /// The agent replied to a request of the host: what it stopped by that, it has cancelled by now. Whatever it still
     /// asks is asked.
     pub(super) fn stopped(&mut self, request: &str) {
         let before = self.stopping.len();
-        self.stopping.retain(|(id, _)| id != request);
-        if self.stopping.len() == before {
-            return;
+        self.stopping.retain(|stop| stop.request.as_deref() != Some(request));
+        if self.stopping.len() < before {
+            self.go_on();
         }
+    }
+
+    /// Time passed: what the agent has not cancelled by now it still waits for, whether it replied or not.
+    pub(super) fn stop_waiting(&mut self) {
+        let (now, before) = (self.now, self.stopping.len());
+        self.stopping.retain(|stop| now < stop.since + CANCEL_PATIENCE);
+        if self.stopping.len() < before {
+            self.go_on();
+        }
+        let over = |no: &AskNo| {
+            let slot = self.asks.get(no).filter(|slot| slot.waits_ended());
+            slot.is_some_and(|slot| now >= slot.ended_at + CANCEL_PATIENCE)
+        };
+        let waiting: Vec<AskNo> = self.waiting.iter().copied().filter(over).collect();
+        for no in waiting {
+            self.ask_again(no);
+        }
+    }
+
+    /// When that is next.
+    pub(super) fn stop_waiting_at(&self) -> Option<Duration> {
+        let stops = self.stopping.iter().map(|stop| stop.since);
+        let ended = self.waiting.iter().filter_map(|no| self.asks.get(no)).filter(|slot| slot.waits_ended());
+        stops.chain(ended.map(|slot| slot.ended_at)).min().map(|since| since + CANCEL_PATIENCE)
+    }
+
+    fn go_on(&mut self) {
         let left: Vec<AskNo> = self.asks.keys().copied().collect();
         for no in left {
             let Some(slot) = self.asks.get(&no) else { continue };
@@ -99,18 +143,29 @@ impl Machine {
 
     /// The agent still waits for something that was ended here: it is asked anew.
     fn ask_again(&mut self, no: AskNo) {
-        let Some(old) = self.asks.remove(&no) else { return };
+        self.waiting.remove(&no);
+        let Some(mut old) = self.asks.remove(&no) else { return };
         let again = self.number();
-        let shown = old.dialog;
-        let slot = Slot { state: State::Open, askd: Askd::Parked, dialog: shown, ..old };
+        self.log(format!("ask {no} ({}): the agent still waits for it; it is asked again", old.tool));
+        let state = match old.crossing.take() {
+            Some(answer) => State::Deciding { answer, since: self.now, sent: false },
+            None => State::Open,
+        };
+        let slot = Slot { state, askd: Askd::Parked, taken: false, limit: None, lost_since: None, ..old };
         self.ids.insert(slot.id.clone(), again);
         if let Some(call) = &slot.call {
             let asks = self.by_call.entry(call.clone()).or_default();
             asks.retain(|other| *other != no);
             asks.push(again);
         }
+        let unanswerable =
+            slot.needs_own && slot.dialog == Dialog::Closed && matches!(slot.state, State::Open);
         self.open.insert(again);
         self.asks.insert(again, slot);
+        if unanswerable {
+            let why = "it needs words of a person of its own, and the host can give none any more".to_owned();
+            return self.settle(again, Fate::Nobody { why });
+        }
         self.raise(again);
     }
 
@@ -121,6 +176,11 @@ impl Machine {
         };
         slot.dialog = Dialog::Closed;
         let is_open = matches!(slot.state, State::Open);
+        if slot.waits_ended() {
+            // It counts if the agent turns out to wait still.
+            slot.crossing = host_answer(slot, &said, line);
+            return;
+        }
         if !is_open {
             return self.log(format!("{}: the host's answer comes too late", self.named(no)));
         }
@@ -140,16 +200,26 @@ impl Machine {
 
     /// The host could not answer: that surface failed, and nobody was denied.
     fn host_failed(&mut self, no: AskNo, why: &str) {
-        self.log(format!(
-            "{}: the host could not answer ({}); others still can",
-            self.named(no),
-            one_line(why)
-        ));
-        let Some(slot) = self.asks.get(&no) else { return };
+        let now = self.now;
+        let Some(slot) = self.asks.get_mut(&no) else { return };
         let (askd, needs_own) = (slot.askd, slot.needs_own);
+        slot.failures += 1;
+        // With nobody else who could answer it is shown to the host again.
+        let alone = needs_own || askd == Askd::Off;
+        let shows = alone && slot.failures < MOST_SHOWN && !self.host_gone;
+        slot.again_at = shows.then(|| now + FIRST_PAUSE * 2_u32.pow(slot.failures - 1));
+        let then = match (alone, shows) {
+            (false, _) => "others still can",
+            (true, true) => "it is shown again",
+            (true, false) => "nobody else can",
+        };
+        self.log(format!("{}: the host could not answer ({}); {then}", self.named(no), one_line(why)));
         if askd == Askd::Raised {
             let root = self.session_name();
             self.errand(Errand::Unable { ask: no, root, reason: one_line(why) });
+        }
+        if shows {
+            return;
         }
         if needs_own {
             let why =
@@ -158,6 +228,21 @@ impl Machine {
         } else if askd == Askd::Off {
             self.nobody_left(no);
         }
+    }
+
+    /// Shows the host a request once more that it failed at.
+    pub(super) fn show_again(&mut self, no: AskNo) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        if slot.again_at.is_none_or(|at| at > self.now) {
+            return;
+        }
+        slot.again_at = None;
+        if self.host_gone || !matches!(slot.state, State::Open) {
+            return;
+        }
+        slot.dialog = Dialog::Open;
+        let line = slot.line.clone();
+        self.tell_host(line);
     }
 
     pub(super) fn send_answer(&mut self, no: AskNo) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::super::act::Action;
 use super::Machine;
 
-/// A turn that follows on a message or on a task's end has begun within this time, as long as nothing else is said.
-const QUIET: Duration = Duration::from_secs(2);
-/// A turn whose message was just written, by an agent that is still starting, has begun within this time.
-const SLOW_START: Duration = Duration::from_secs(60);
+/// A turn that follows on a message or on a task's end has begun within this time. The agent says nothing while hooks of
+/// the person run before the turn, which may take as long as this; a message may also have gone into the turn before,
+/// and then no turn follows. Waiting in vain costs a sleeping process; not waiting denies what the turn asks.
+const TURN_PATIENCE: Duration = Duration::from_secs(600);
 /// A shell asks nothing, and one that never ends must not hold the agent for ever.
 const SHELL_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -19,13 +19,13 @@ pub(super) struct Life {
     messages: u64,
     results: u64,
     works: bool,
-    /// The agent said something since the last message was written.
-    began: bool,
     /// The last thing that a turn may follow on.
     stirred: Duration,
     /// A task ended after the last turn.
     follows: bool,
     closing_since: Option<Duration>,
+    /// It was said that the input is kept open, and for what.
+    kept: bool,
 }
 
 impl Life {
@@ -36,18 +36,16 @@ impl Life {
 
     pub(super) fn message_written(&mut self, now: Duration) {
         self.messages += 1;
-        self.began = false;
         self.stirred = now;
     }
 
     /// A sign of a turn that goes on.
     pub(super) fn works(&mut self, now: Duration) {
-        (self.works, self.began, self.stirred, self.follows) = (true, true, now, false);
+        (self.works, self.stirred, self.follows) = (true, now, false);
     }
 
     pub(super) fn turn_ended(&mut self, now: Duration) {
         self.works = false;
-        self.began = true;
         self.results += 1;
         self.stirred = now;
     }
@@ -62,14 +60,12 @@ impl Life {
         if self.works {
             return None;
         }
-        let patience = if self.messages <= self.results && !self.follows {
-            Duration::ZERO
-        } else if self.began {
-            QUIET
-        } else {
-            SLOW_START
-        };
-        Some(self.stirred + patience)
+        Some(self.stirred + if self.expects() { TURN_PATIENCE } else { Duration::ZERO })
+    }
+
+    /// A turn may follow by itself.
+    fn expects(&self) -> bool {
+        self.messages > self.results || self.follows
     }
 }
 
@@ -80,10 +76,37 @@ impl Machine {
             return;
         }
         self.life.closing_since.get_or_insert(self.now);
-        let Some(at) = self.closing_due().filter(|at| *at <= self.now) else { return };
-        debug_assert!(at <= self.now);
+        if self.closing_due().is_none_or(|at| at > self.now) {
+            return self.say_kept();
+        }
+        if self.life.kept {
+            let why = if self.runs_tasks(true) {
+                format!("only a shell ran on for {} after the last turn", minutes(SHELL_PATIENCE))
+            } else if self.life.expects() {
+                format!("no turn began within {}", minutes(TURN_PATIENCE))
+            } else {
+                "nothing is asked and nothing runs any more".to_owned()
+            };
+            self.log(format!("{why}: the agent's input is closed"));
+        }
         self.closed = true;
         self.out.push(Action::CloseAgent);
+    }
+
+    /// What holds the input open between turns is said once: somebody may wait for the end of the run.
+    fn say_kept(&mut self) {
+        let between = self.life.results > 0 && !self.life.works && self.open.is_empty();
+        if !between || std::mem::replace(&mut self.life.kept, true) {
+            return;
+        }
+        let why = if self.runs_tasks(false) {
+            "a background task runs".to_owned()
+        } else if self.runs_tasks(true) {
+            format!("a background shell runs, for up to {}", minutes(SHELL_PATIENCE))
+        } else {
+            format!("a turn may follow, for up to {}", minutes(TURN_PATIENCE))
+        };
+        self.log(format!("the host closed its end; the agent's input stays open: {why}"));
     }
 
     /// When [`Self::consider_closing`] would close, as things are now.
@@ -93,6 +116,12 @@ impl Machine {
             return None;
         }
         let idle = self.life.idle_at()?;
-        Some(if self.runs_tasks(true) { idle.max(since + SHELL_PATIENCE) } else { idle.max(since) })
+        // From the end of the turn on, however long that took.
+        let shells = if self.runs_tasks(true) { SHELL_PATIENCE } else { Duration::ZERO };
+        Some((self.life.stirred + shells).max(idle).max(since))
     }
+}
+
+fn minutes(span: Duration) -> String {
+    format!("{} minutes", span.as_secs() / 60)
 }

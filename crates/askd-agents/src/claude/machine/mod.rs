@@ -17,7 +17,7 @@ use self::life::Life;
 use self::settle::{Fate, Proof};
 use self::slot::Slot;
 use self::tasks::{Spawn, Task};
-use super::act::{ABSENCE_PATIENCE, Action, End, HostKind, JOURNAL_PATIENCE, RETURN_PATIENCE, Settings};
+use super::act::{Action, End, HostKind, JOURNAL_PATIENCE, Settings};
 use crate::proxy::{AskNo, Errand, News};
 
 /// Name of this agent at askd.
@@ -42,19 +42,30 @@ pub struct Machine {
     tasks: BTreeMap<String, Task>,
     /// Calls that start a subagent, until they have a result.
     spawns: HashMap<String, Spawn>,
-    /// The host's requests that stop something and have no reply yet, with the task that they are about.
-    stopping: Vec<(String, Option<String>)>,
-    /// A denial that stops the turn was written, or the agent got a signal: what it cancels now is cancelled by that.
-    winding_down: bool,
+    /// What stops something that the agent may not have stopped yet.
+    stopping: Vec<Stopping>,
+    /// Asks that were ended here while the agent may still wait for them.
+    waiting: BTreeSet<AskNo>,
+    /// Threads (`None`: the main one) that a denial stopped: what they cancel now is cancelled by that.
+    winding: BTreeSet<Option<String>>,
+    /// The agent got a signal, and the same.
+    signalled: bool,
     life: Life,
-    /// askd took an ask at some time.
-    reached: bool,
     /// The agent's standard input was closed.
     closed: bool,
     ended: bool,
     next: AskNo,
     now: Duration,
     out: Vec<Action>,
+}
+
+/// Something that stops the agent, or a task of it.
+#[derive(Debug)]
+struct Stopping {
+    /// The host's request; none: a signal.
+    request: Option<String>,
+    task: Option<String>,
+    since: Duration,
 }
 
 impl Machine {
@@ -71,9 +82,10 @@ impl Machine {
             tasks: BTreeMap::new(),
             spawns: HashMap::new(),
             stopping: Vec::new(),
-            winding_down: false,
+            waiting: BTreeSet::new(),
+            winding: BTreeSet::new(),
+            signalled: false,
             life: Life::default(),
-            reached: false,
             closed: false,
             ended: false,
             next: 0,
@@ -127,7 +139,8 @@ impl Machine {
     /// The agent was sent a signal that ends it, or its turn.
     pub fn signalled(&mut self, now: Duration) {
         self.now = now;
-        self.winding_down = true;
+        self.signalled = true;
+        self.stop_all();
     }
 
     /// The agent's process ended: whoever waits for it waits in vain.
@@ -136,7 +149,7 @@ impl Machine {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let orderly = end == End::Orderly || self.winding_down || self.closed;
+        let orderly = end == End::Orderly || self.signalled || self.winding.contains(&None) || self.closed;
         let cause = if orderly { "session_ended" } else { "requester_gone" };
         for no in self.open_asks() {
             self.settle(no, Fate::Ended { cause, waits: false });
@@ -152,11 +165,13 @@ impl Machine {
     /// Time passed.
     pub fn tick(&mut self, now: Duration) {
         self.now = now;
+        self.stop_waiting();
         for no in self.open_asks() {
+            self.show_again(no);
             let Some(slot) = self.asks.get(&no) else { continue };
             let late = slot.askd != slot::Askd::Parked
                 && slot.deciding_since().is_some_and(|since| now >= since + JOURNAL_PATIENCE);
-            let lost = slot.lost_since.is_some_and(|since| now >= since + self.absence());
+            let lost = self.lost_until(slot).is_some_and(|until| now >= until);
             if late {
                 self.log(format!(
                     "{}: askd did not write the answer down in time; it goes on",
@@ -164,7 +179,7 @@ impl Machine {
                 ));
                 self.settle_by_host(no, Proof::Waiting);
             } else if lost {
-                self.settle(no, Fate::Nobody { why: "askd could not be reached".to_owned() });
+                self.limit_passed(no);
             }
         }
         self.consider_closing();
@@ -173,9 +188,11 @@ impl Machine {
     /// When [`Self::tick`] has something to do, on the clock of `now`.
     pub fn next_tick(&self) -> Option<Duration> {
         let slots = || self.open.iter().filter_map(|no| self.asks.get(no));
-        let deciding = slots().filter_map(Slot::deciding_since).min().map(|since| since + JOURNAL_PATIENCE);
-        let lost = slots().filter_map(|slot| slot.lost_since).min().map(|since| since + self.absence());
-        [deciding, lost, self.closing_due()].into_iter().flatten().min()
+        let told = slots().filter(|slot| slot.askd != slot::Askd::Parked);
+        let deciding = told.filter_map(Slot::deciding_since).min().map(|since| since + JOURNAL_PATIENCE);
+        let lost = slots().filter_map(|slot| self.lost_until(slot)).min();
+        let again = slots().filter_map(|slot| slot.again_at).min();
+        [deciding, lost, again, self.stop_waiting_at(), self.closing_due()].into_iter().flatten().min()
     }
 
     /// How many asks are remembered in full, and how many of them are open.
@@ -183,9 +200,15 @@ impl Machine {
         (self.asks.len(), self.open.len())
     }
 
-    /// How long an ask waits for a daemon that is away.
-    fn absence(&self) -> Duration {
-        if self.reached { RETURN_PATIENCE } else { ABSENCE_PATIENCE }
+    /// When an ask that only the daemon could answer waits no longer for one that is away. `None`: it waits. What the
+    /// daemon took has the time that the journal gives it; without a deadline there is none.
+    fn lost_until(&self, slot: &Slot) -> Option<Duration> {
+        let since = slot.lost_since.filter(|_| slot.dialog == slot::Dialog::Closed)?;
+        if slot.taken {
+            slot.limit.map(|limit| limit.at.max(since))
+        } else {
+            Some(since + self.settings.unreached)
+        }
     }
 
     fn host_answers(&self) -> bool {

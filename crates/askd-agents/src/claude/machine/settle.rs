@@ -1,14 +1,16 @@
 //! The one way out of an ask, and what askd says on the way there.
 
+use std::time::Duration;
+
 use askd_hook::claude::grants;
 use askd_wire::{Decision, Observation, Outcome, Verdict};
 use serde_json::value::RawValue;
 
 use super::super::act::Action;
 use super::super::message;
-use super::slot::{Askd, Dialog, Done, HostAnswer, Slot, State};
+use super::slot::{Askd, Dialog, Done, HostAnswer, Limit, Slot, State};
 use super::{Errand, Machine};
-use crate::proxy::{Answered, AskNo, News};
+use crate::proxy::{Answered, AskLimit, AskNo, News};
 
 /// How an ask ends.
 #[derive(Debug)]
@@ -32,6 +34,10 @@ pub(super) enum Fate {
     /// Nobody is left who could answer; the agent is told as much.
     Nobody {
         why: String,
+    },
+    /// The time that the journal gives for an answer passed, with these words.
+    Limit {
+        words: String,
     },
 }
 
@@ -90,18 +96,27 @@ impl Machine {
                 (Some(line), done, Some(Action::Handed { ask: no }))
             }
             Fate::Nobody { why } => {
-                let words = format!("nobody could be asked: {why}. Nobody denied it, and nobody allowed it");
-                let line = message::deny(&slot.id, &words, false, slot.call.as_deref());
-                let cause = "cancelled";
+                let line = message::deny(&slot.id, &nobody(&why), false, slot.call.as_deref());
+                // Nobody cancelled it: this run is what cannot wait any longer.
+                let cause = "requester_limit";
                 let tell = Action::Daemon(Errand::Withdraw { ask: no, cause });
+                (Some(line), Done::Ended { waits: false }, Some(tell))
+            }
+            Fate::Limit { words } => {
+                let line = message::deny(&slot.id, &words, false, slot.call.as_deref());
+                let tell = Action::Daemon(Errand::Withdraw { ask: no, cause: "requester_limit" });
                 (Some(line), Done::Ended { waits: false }, Some(tell))
             }
         };
         let closes = line.is_some() && dialog == Dialog::Open;
         // Again only if the agent turns out to wait for it still.
-        if !matches!(done, Done::Ended { waits: true }) {
+        if waits {
+            slot.ended_at = self.now;
+            self.waiting.insert(no);
+        } else {
             slot.input = nothing();
             slot.suggestions = Vec::new();
+            slot.line = Vec::new();
         }
         slot.state = State::Done(done);
         let (keeps, work) = (slot.call.is_some() || waits || is_unsure(done), slot.work.clone());
@@ -121,13 +136,14 @@ impl Machine {
         }
     }
 
-    /// A denial that stops the turn: what else that thread asks is cancelled by it.
+    /// A denial that stops the turn: what else is asked in the same turn is cancelled by it. A child in the background
+    /// has a turn of its own.
     fn stopped_with(&mut self, work: Option<&str>) {
-        self.winding_down = true;
+        let group = self.group(work).map(str::to_owned);
+        self.winding.insert(group.clone());
         for no in self.open_asks() {
             let Some(slot) = self.asks.get(&no) else { continue };
-            let background = self.is_in_background(slot.work.as_deref()) && slot.work.as_deref() != work;
-            if !background {
+            if self.group(slot.work.as_deref()) == group.as_deref() {
                 self.settle(no, Fate::Ended { cause: "cancelled", waits: true });
             }
         }
@@ -149,21 +165,52 @@ impl Machine {
             News::Outcome { ask, outcome } => self.decided(ask, outcome),
             News::Answered { ask, how } => self.host_settled(ask, how),
             News::Unavailable { ask, why } => self.unavailable(ask, &why),
+            News::Refused { ask, why } => self.refused(ask, &why),
+            News::Limit { ask, limit } => self.limited(ask, limit),
             News::Others { .. } | News::Slash { .. } => {}
         }
     }
 
     fn raised(&mut self, no: AskNo) {
-        self.reached = true;
         let Some(slot) = self.asks.get_mut(&no).filter(|slot| !slot.is_done()) else { return };
         slot.askd = Askd::Raised;
-        slot.lost_since = None;
+        slot.taken = true;
+        let back = slot.lost_since.take().is_some();
         let shown = slot.dialog == Dialog::Open;
+        if back {
+            self.log(format!("{}: askd is there, and others can answer it", self.named(no)));
+        }
         if shown {
             let root = self.session_name();
             self.errand(Errand::Shown { ask: no, root });
         }
         self.send_answer(no);
+    }
+
+    fn limited(&mut self, no: AskNo, told: Option<AskLimit>) {
+        let now = self.now;
+        let Some(slot) = self.asks.get_mut(&no) else { return };
+        slot.limit = told.map(|told| Limit { at: now + told.left, whole: told.whole, default: told.default });
+    }
+
+    /// Nobody could be asked for so long that the agent is told: what the journal says of that counts, as far as it can
+    /// without the daemon that writes it down.
+    pub(super) fn limit_passed(&mut self, no: AskNo) {
+        let Some(slot) = self.asks.get(&no) else { return };
+        let Some(limit) = slot.limit.filter(|_| slot.taken) else {
+            let span = duration(self.settings.unreached);
+            let why = format!("askd could not be reached for {span}");
+            return self.settle(no, Fate::Nobody { why });
+        };
+        let away = slot.lost_since.map_or(Duration::ZERO, |since| self.now.saturating_sub(since));
+        let (whole, away) = (duration(limit.whole), duration(away));
+        let away = format!("no answer within {whole}; askd itself was away for the last {away} of it");
+        // Allowing is for a daemon that can write it down.
+        let fate = match limit.default {
+            Some(Decision::Deny) => Fate::Limit { words: away },
+            Some(Decision::Allow) | None => Fate::Nobody { why: away },
+        };
+        self.settle(no, fate);
     }
 
     /// An outcome that came from askd.
@@ -197,10 +244,11 @@ impl Machine {
             (State::Deciding { .. }, Answered::Lost(outcome)) => self.decided(no, outcome),
             (State::Deciding { .. }, Answered::Unreachable) => self.without_askd(no, None),
             (State::Deciding { .. }, Answered::NotPermitted(why)) => {
-                slot.barred = true;
                 slot.state = State::Open;
                 let text = format!("{}: the host may not answer ({why}); others still can", self.named(no));
                 self.log(text);
+                let root = self.session_name();
+                self.errand(Errand::Unable { ask: no, root, reason: format!("it may not answer: {why}") });
             }
             (State::Done(Done::Answered { decision, unsure, .. }), how) if *unsure => {
                 *unsure = false;
@@ -232,12 +280,33 @@ impl Machine {
     fn unavailable(&mut self, no: AskNo, why: &str) {
         let Some(slot) = self.asks.get(&no).filter(|slot| !slot.is_done()) else { return };
         if slot.askd != Askd::Off && !slot.needs_own {
-            let then =
-                if slot.dialog == Dialog::Open { "the host decides alone" } else { "it waits a moment" };
+            let then = match (slot.limit, slot.taken) {
+                _ if slot.dialog == Dialog::Open => "the host decides alone".to_owned(),
+                (Some(limit), true) => {
+                    let left = duration(limit.at.saturating_sub(self.now));
+                    format!("it waits for the daemon (`askd daemon` starts it), for {left} at most")
+                }
+                (None, true) => "it waits for the daemon (`askd daemon` starts it)".to_owned(),
+                (_, false) => {
+                    let left = duration(self.settings.unreached);
+                    format!("it waits for a daemon (`askd daemon` starts one), for {left} at most")
+                }
+            };
             let text = format!("{}: {why}; {then}", self.named(no));
             self.log(text);
         }
         self.without_askd(no, None);
+    }
+
+    /// askd will not take it, however often it is asked.
+    fn refused(&mut self, no: AskNo, why: &str) {
+        let Some(slot) = self.asks.get(&no).filter(|slot| !slot.is_done()) else { return };
+        // One that waits for the host to be shown it again is the host's all the same.
+        let over = slot.again_at.is_none().then_some(why);
+        if slot.dialog == Dialog::Open && !slot.needs_own {
+            self.log(format!("{}: {why}; the host decides alone", self.named(no)));
+        }
+        self.without_askd(no, over);
     }
 
     /// askd has no opinion. `over`: it will have none later either, and says why.
@@ -258,8 +327,11 @@ impl Machine {
 
     /// The agent does not wait for this one any more. Its line goes on behind this.
     pub(super) fn cancelled_by_agent(&mut self, no: AskNo) {
+        let work = self.asks.get(&no).and_then(|slot| slot.work.clone());
+        let group = self.group(work.as_deref()).map(str::to_owned);
+        let explained = self.signalled || self.winding.contains(&group) || !self.stopping.is_empty();
+        self.waiting.remove(&no);
         let Some(slot) = self.asks.get_mut(&no) else { return };
-        let explained = self.winding_down || !self.stopping.is_empty();
         match &mut slot.state {
             State::Open | State::Deciding { .. } => {
                 // The agent's line tells the host.
@@ -356,7 +428,8 @@ impl Machine {
 
     /// The main thread's turn is over: it waits for nothing that it asked.
     pub(super) fn turn_over(&mut self) {
-        self.winding_down = false;
+        self.signalled = false;
+        self.winding.remove(&None);
         self.asks_over(None, "cancelled");
         self.observe(vec![Observation::TurnEnded { subagent: None }]);
     }
@@ -379,6 +452,18 @@ impl Machine {
 
 fn is_unsure(done: Done) -> bool {
     matches!(done, Done::Answered { unsure: true, .. })
+}
+
+/// The true text for the model where nobody decided.
+fn nobody(why: &str) -> String {
+    format!("nobody could be asked: {why}. Nobody denied it, and nobody allowed it")
+}
+
+fn duration(span: Duration) -> String {
+    match (span.as_secs() / 60, span.as_secs() % 60) {
+        (0, secs) => format!("{secs}s"),
+        (mins, secs) => format!("{mins}m{secs}s"),
+    }
 }
 
 /// In place of an input that is not needed any more.

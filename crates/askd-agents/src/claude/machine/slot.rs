@@ -80,13 +80,38 @@ pub(super) struct Slot {
     pub(super) state: State,
     /// Nobody can answer it since then: askd is away, and the host is out.
     pub(super) lost_since: Option<Duration>,
-    /// The host may not answer.
-    pub(super) barred: bool,
+    /// askd took it at some time: it is in the journal.
+    pub(super) taken: bool,
+    /// What the journal says of the time for an answer, on the clock of the machine.
+    pub(super) limit: Option<Limit>,
+    /// It was ended here then, and the agent has not cancelled it.
+    pub(super) ended_at: Duration,
+    /// The host's answer that came after that.
+    pub(super) crossing: Option<HostAnswer>,
+    /// The agent's line, as long as the host may be shown it again.
+    pub(super) line: Vec<u8>,
+    /// How often the host failed, and when it is shown the request again.
+    pub(super) failures: u32,
+    pub(super) again_at: Option<Duration>,
+}
+
+/// The recorded end of an ask.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    pub(super) at: Duration,
+    /// From the ask to that.
+    pub(super) whole: Duration,
+    /// What is recorded for it; `None`: no decision.
+    pub(super) default: Option<Decision>,
 }
 
 impl Slot {
     pub(super) fn is_done(&self) -> bool {
         matches!(self.state, State::Done(_))
+    }
+
+    pub(super) fn waits_ended(&self) -> bool {
+        matches!(self.state, State::Done(Done::Ended { waits: true }))
     }
 
     pub(super) fn deciding_since(&self) -> Option<Duration> {

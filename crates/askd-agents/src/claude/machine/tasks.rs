@@ -94,7 +94,11 @@ impl Machine {
             return;
         }
         let is_shell = task.is_shell;
-        self.life.task_ended(self.now);
+        // What ends inside a call of the turn is told to that turn.
+        if is_shell || task.background != Some(false) {
+            self.life.task_ended(self.now);
+        }
+        self.winding.remove(&Some(id.to_owned()));
         self.asks_over(Some(id), "session_ended");
         if !is_shell {
             self.observe(vec![Observation::SubagentEnded { work_id: id.to_owned() }]);
@@ -125,26 +129,31 @@ impl Machine {
 
     /// It, or something above it, runs in the background.
     pub(super) fn is_in_background(&self, work: Option<&str>) -> bool {
-        self.above(work).any(|task| task.background == Some(true))
+        self.group(work).is_some()
+    }
+
+    /// What a stop ends together: the nearest task in the background, this one included; none: the main thread.
+    pub(super) fn group<'a>(&'a self, work: Option<&'a str>) -> Option<&'a str> {
+        self.above(work).find(|(_, task)| task.background == Some(true)).map(|(id, _)| id)
     }
 
     /// A task and everything above it, nearest first.
-    fn above<'a>(&'a self, work: Option<&'a str>) -> impl Iterator<Item = &'a Task> {
-        let mut at = work.and_then(|work| self.tasks.get(work));
+    fn above<'a>(&'a self, work: Option<&'a str>) -> impl Iterator<Item = (&'a str, &'a Task)> {
+        let mut at = work.and_then(|work| self.tasks.get_key_value(work));
         // Bounded, so that a loop in what agents tell ends.
         let mut left = self.tasks.len();
         std::iter::from_fn(move || {
-            let this = at.filter(|_| left > 0)?;
+            let (id, this) = at.filter(|_| left > 0)?;
             left -= 1;
-            at = this.parent.as_deref().and_then(|parent| self.tasks.get(parent));
-            Some(this)
+            at = this.parent.as_deref().and_then(|parent| self.tasks.get_key_value(parent));
+            Some((id.as_str(), this))
         })
     }
 
     /// `work` is that task, or below it. No task: everything is below the main thread.
     pub(super) fn is_within(&self, work: Option<&str>, top: Option<&str>) -> bool {
         let Some(top) = top else { return true };
-        work == Some(top) || self.above(work).any(|task| task.parent.as_deref() == Some(top))
+        work == Some(top) || self.above(work).any(|(_, task)| task.parent.as_deref() == Some(top))
     }
 
     /// Something runs that may still ask, or that a turn may follow on.

@@ -10,11 +10,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use askd_client::{Places, random_hex};
 use askd_wire::Instance;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Action, End, HostKind, Machine, News, Settings};
@@ -34,6 +35,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     pub host: HostKind,
     pub places: Places,
+    /// How long an ask waits for a daemon that never was there, with nobody else who could answer.
+    pub unreached: Duration,
     /// The askd program that may be started as the daemon.
     pub exe: Option<PathBuf>,
     /// Takes one line for standard error; it may block.
@@ -43,7 +46,7 @@ pub struct Options {
 struct Wrapper {
     machine: Mutex<Machine>,
     link: Mutex<Option<Link>>,
-    began: Instant,
+    began: Duration,
     to_agent: Outlet,
     to_host: Outlet,
     /// Wakes the clock when something else is due.
@@ -81,11 +84,12 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
         host: options.host,
         instance: Some(Instance { pid: child.id(), start: 0 }),
         cwd: std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_owned)),
+        unreached: options.unreached,
     };
     let wrapper = Arc::new(Wrapper {
         machine: Mutex::new(Machine::new(settings)),
         link: Mutex::new(None),
-        began: Instant::now(),
+        began: elapsed(),
         to_agent: Outlet::start("to-agent", File::from(OwnedFd::from(input)))?,
         to_host: Outlet::start("to-host", File::from(private(io::stdout())?))?,
         due: Due::default(),
@@ -129,9 +133,20 @@ fn run_agent(mut options: Options) -> io::Result<u8> {
     Ok(exit_code(status))
 }
 
+/// A clock that goes on while the machine sleeps, as the daemon's for deadlines.
+fn elapsed() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let now = clock_gettime(clock);
+    let secs = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(secs, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
 impl Wrapper {
     fn now(&self) -> Duration {
-        self.began.elapsed()
+        elapsed().saturating_sub(self.began)
     }
 
     fn say(&self, text: &str) {
