@@ -299,7 +299,8 @@ impl World {
             if round % 4 == 0 {
                 self.host_answers();
                 self.person_answers();
-                self.pass(1_000);
+                // A turn may follow on a message for minutes.
+                self.pass(if round > 400 { 20_000 } else { 1_000 });
                 self.agent_goes_on();
             }
             if round == 400 {
