@@ -103,6 +103,9 @@ impl Machine {
 
     /// Time passed: what the agent has not cancelled by now it still waits for, whether it replied or not.
     pub(super) fn stop_waiting(&mut self) {
+        if self.ended {
+            return;
+        }
         let (now, before) = (self.now, self.stopping.len());
         self.stopping.retain(|stop| now < stop.since + CANCEL_PATIENCE);
         if self.stopping.len() < before {
@@ -120,6 +123,9 @@ impl Machine {
 
     /// When that is next.
     pub(super) fn stop_waiting_at(&self) -> Option<Duration> {
+        if self.ended {
+            return None;
+        }
         let stops = self.stopping.iter().map(|stop| stop.since);
         let ended = self.waiting.iter().filter_map(|no| self.asks.get(no)).filter(|slot| slot.waits_ended());
         stops.chain(ended.map(|slot| slot.ended_at)).min().map(|since| since + CANCEL_PATIENCE)
