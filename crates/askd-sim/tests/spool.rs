@@ -15,6 +15,7 @@ const HAPPENS: &[&str] = &[
     "a server died",
     "answered while nobody served",
     "left",
+    "nothing is left",
 ];
 
 #[test]

@@ -161,8 +161,13 @@ impl Disk {
         !self.session
     }
 
-    pub(super) fn files(&self) -> usize {
-        [&self.requests, &self.responses].into_iter().flatten().map(|dir| dir.files.len()).sum()
+    /// Stems of the files that are there.
+    pub(super) fn files(&self) -> Vec<String> {
+        [&self.requests, &self.responses]
+            .into_iter()
+            .flatten()
+            .flat_map(|dir| dir.files.keys().cloned())
+            .collect()
     }
 }
 

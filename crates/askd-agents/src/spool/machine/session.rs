@@ -59,8 +59,14 @@ impl Machine {
 
     /// What became of [`Action::Keep`]: which directory `requests/` is now.
     pub fn kept(&mut self, session: &str, requests_dir: Option<(u64, u64)>) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.requests_dir = requests_dir;
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        let before = std::mem::replace(&mut known.requests_dir, requests_dir);
+        if before.is_some() && before != requests_dir {
+            // Its directory was taken away between two looks: what is missing in the new one was not fetched.
+            for (_, item) in self.items.iter_mut().filter(|(id, _)| id.session == session) {
+                item.displaced = true;
+                item.missing_since = None;
+            }
         }
     }
 
