@@ -1,5 +1,7 @@
 //! A hook of the host's own against people.
 
+#![expect(clippy::unwrap_used, reason = "a test's helpers end the test")]
+
 use std::sync::mpsc::channel;
 use std::time::Duration;
 

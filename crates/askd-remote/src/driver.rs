@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use askd_client::{Answers, CallError, Events, Places, daemon};
 use askd_wire::{
-    Ask, AskState, PermissionsCommand, PermissionsText, RegisterSurface, Scope, StreamEvent, SurfaceKind,
-    SurfaceReport,
+    Ask, AskState, Code, PermissionsCommand, PermissionsText, RegisterSurface, Scope, StreamEvent,
+    SurfaceKind, SurfaceReport,
 };
 use rustix::net::Shutdown;
 use serde_json::Value;
@@ -279,7 +279,11 @@ impl<S: Surface, H: Hands<S>> Driver<S, H> {
             Wish::Look { ticket, ask } => {
                 let found = self.with(|answers, surface| answers.show_on(&ask, surface.unwrap_or_default()));
                 return Some(match found {
-                    Some(found) => Reply::Looked { ticket, ask: found.ok().map(Box::new) },
+                    Some(Ok(ask)) => Reply::Looked { ticket, ask: Some(Box::new(ask)) },
+                    Some(Err(problem)) if problem.code == Code::UnknownAsk => {
+                        Reply::Looked { ticket, ask: None }
+                    }
+                    Some(Err(problem)) => Reply::Failed { ticket, why: why(*problem) },
                     None => Reply::Lost { ticket },
                 });
             }
@@ -287,7 +291,8 @@ impl<S: Surface, H: Hands<S>> Driver<S, H> {
                 let found: Option<Result<Vec<Ask>, _>> =
                     self.with(|answers, surface| answers.list_on(surface.unwrap_or_default()));
                 return Some(match found {
-                    Some(found) => Reply::Listed { ticket, asks: found.unwrap_or_default() },
+                    Some(Ok(asks)) => Reply::Listed { ticket, asks },
+                    Some(Err(problem)) => Reply::Failed { ticket, why: why(*problem) },
                     None => Reply::Lost { ticket },
                 });
             }
@@ -339,6 +344,11 @@ impl<S: Surface, H: Hands<S>> Driver<S, H> {
         self.lose();
         None
     }
+}
+
+/// For people.
+fn why(problem: askd_wire::Problem) -> String {
+    problem.detail.unwrap_or(problem.title)
 }
 
 fn read<H>(mut events: Events, stream: u64, queue: &Sender<Message<H>>) {

@@ -77,6 +77,11 @@ pub enum Reply {
     Kept {
         done: bool,
     },
+    /// The daemon was not able to say; it is to be asked again, or a person is told. Why: for people.
+    Failed {
+        ticket: Ticket,
+        why: String,
+    },
     /// The daemon could not be asked. The wish is to be made again after the next [`Surface::begin`].
     Lost {
         ticket: Ticket,

@@ -153,7 +153,7 @@ fn t1_two_taps_are_one_answer() -> Result<()> {
 }
 
 #[test]
-fn i2_of_two_people_with_opposite_taps_one_wins_and_both_hear_who() -> Result<()> {
+fn t1_of_two_people_with_opposite_taps_one_wins_and_both_hear_who() -> Result<()> {
     let scene = Scene::with(&[GROUP, HERS], &[ANNA, BERT], "")?;
     let asker = scene.ask("make opposite")?;
     let hers = scene.card(&asker)?;

@@ -66,7 +66,7 @@ fn t10_a_decline_that_waited_at_the_server_beats_a_deadline_that_passed_meanwhil
 }
 
 #[test]
-fn i4_a_tap_survives_a_kill_at_every_step_and_counts_once() -> Result<()> {
+fn s5_a_tap_survives_a_kill_at_every_step_and_counts_once() -> Result<()> {
     let mut scene = Scene::new()?;
     for round in 0..4 {
         let asker = scene.ask(&format!("make round {round}"))?;

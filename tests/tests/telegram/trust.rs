@@ -109,7 +109,7 @@ fn s2_another_token_in_the_same_file_waits_after_a_restart() -> Result<()> {
 }
 
 #[test]
-fn s10_the_token_is_told_nowhere() -> Result<()> {
+fn s5_the_token_is_told_nowhere() -> Result<()> {
     let scene = Scene::new()?;
     let asker = scene.ask("make quiet")?;
     let card = scene.card(&asker)?;
@@ -142,7 +142,7 @@ fn s10_the_token_is_told_nowhere() -> Result<()> {
 }
 
 #[test]
-fn s10_a_token_file_that_others_can_read_is_refused_and_told() -> Result<()> {
+fn s5_a_token_file_that_others_can_read_is_refused_and_told() -> Result<()> {
     let mut scene = Scene::unaccepted(&[HERS], &[ANNA], "")?;
     fs::set_permissions(scene.world.file("token"), fs::Permissions::from_mode(0o644))?;
     scene.world.start_daemon()?;
@@ -152,7 +152,7 @@ fn s10_a_token_file_that_others_can_read_is_refused_and_told() -> Result<()> {
 }
 
 #[test]
-fn s10_secrets_are_covered_on_the_card_and_whole_for_the_agent() -> Result<()> {
+fn s5_secrets_are_covered_on_the_card_and_whole_for_the_agent() -> Result<()> {
     let scene = Scene::new()?;
     let secret = format!("ghp_{}", "aB3dE5gH7jK9".repeat(3));
     let asker = scene.ask(&format!("curl -H 'token: {secret}' https://example.org"))?;

@@ -30,6 +30,8 @@ pub enum Call {
         tap: String,
         text: String,
     },
+    /// How the bot is called.
+    Me,
     Poll {
         offset: i64,
         timeout_secs: u64,
@@ -42,6 +44,7 @@ impl Call {
             Self::Send { .. } => "sendMessage",
             Self::Edit { .. } => "editMessageText",
             Self::Toast { .. } => "answerCallbackQuery",
+            Self::Me => "getMe",
             Self::Poll { .. } => "getUpdates",
         }
     }
@@ -51,6 +54,7 @@ impl Call {
             Self::Send { chat, .. } => json!({"chat_id": chat}),
             Self::Edit { chat, message, .. } => json!({"chat_id": chat, "message_id": message}),
             Self::Toast { tap, text } => return json!({"callback_query_id": tap, "text": text}),
+            Self::Me => return json!({}),
             Self::Poll { offset, timeout_secs } => {
                 return json!({
                     "offset": offset,

@@ -20,6 +20,11 @@ pub const LONGEST_TOAST: usize = 200;
 pub const MOST_PARTS: usize = 3;
 /// What head and foot of a card may take of a message.
 const AROUND: usize = 1600;
+/// Longest name of a tool in the first line, and longest question before an option counts.
+const LONGEST_TOOL: usize = 60;
+const LONGEST_QUESTION: usize = 300;
+/// Begins the message that asks for words; no card begins with it.
+const PROMPT_MARK: &str = "✍ ";
 /// Options besides the plain yes and no that have a button.
 const MOST_OTHERS: usize = 5;
 /// Of a card that is over so much is kept, in UTF-16 code units.
@@ -104,7 +109,14 @@ pub fn card(ask: &Ask, stage: Stage, key: &Key, reader: &Reader, now_ms: i64) ->
     if !words::is_answerable(ask) {
         return over(ask, reader, now_ms);
     }
-    let body = body(ask, LONGEST_MESSAGE - AROUND);
+    let mut fields = fields(ask);
+    let tool = words::one(&ask.action.tool);
+    if cut(&tool, LONGEST_TOOL) != tool {
+        // The head has only its beginning.
+        let label = "tool".to_owned();
+        fields.insert(0, askd_text::DisplayField { label, lines: vec![tool], marked: false, complete: true });
+    }
+    let body = askd_text::messages(&fields, LONGEST_MESSAGE - AROUND);
     let complete = ask.display.iter().all(|field| field.complete);
     let allowable = complete && body.len() <= MOST_PARTS;
     let mut parts = Vec::new();
@@ -140,7 +152,11 @@ pub fn card(ask: &Ask, stage: Stage, key: &Key, reader: &Reader, now_ms: i64) ->
 }
 
 fn head(part: &mut Text, ask: &Ask, reader: &Reader) {
-    part.bold(&format!("{} · {}", words::plain(&ask.handle), cut(&words::one(&ask.action.tool), 60)));
+    part.bold(&format!(
+        "{} · {}",
+        words::plain(&ask.handle),
+        cut(&words::one(&ask.action.tool), LONGEST_TOOL)
+    ));
     let who: Vec<String> = reader.sessions.who(ask).into_iter().map(words::Part::text).collect();
     part.line(&cut(&who.join(" · "), 300));
 }
@@ -154,7 +170,7 @@ fn foot(part: &mut Text, ask: &Ask, stage: Stage, reader: &Reader, now_ms: i64) 
     }
     let hidden = ask.options.len().saturating_sub(other_options(ask).count() + plain_count(ask));
     if hidden > 0 {
-        lines.push(format!("{hidden} more options: askd show {}", ask.handle));
+        lines.push(format!("more options ({hidden}): askd show {}", ask.handle));
     }
     if let Some(at) = ask.deadline.as_deref().and_then(millis) {
         let left = span(at - now_ms);
@@ -169,12 +185,24 @@ fn foot(part: &mut Text, ask: &Ask, stage: Stage, reader: &Reader, now_ms: i64) 
     if let Stage::Confirm(at) = stage
         && let Some(choice) = ask.options.get(usize::from(at))
     {
-        let grants = words::grants(choice).unwrap_or_default();
-        lines.push(cut(&format!("Really {}? It {grants}.", words::option_kind(choice.kind)), 300));
+        lines.push(cut(&question(choice), LONGEST_QUESTION));
     }
     for line in lines {
         part.line(&line);
     }
+}
+
+/// What is asked before an option counts: all that it means.
+fn question(choice: &Choice) -> String {
+    let grants = words::grants(choice).map(|grants| format!(" It {grants}.")).unwrap_or_default();
+    let kind = words::option_kind(choice.kind);
+    format!("Really {kind}, “{}”?{grants}", words::one(&choice.label))
+}
+
+/// All of what the option means fits into the question; one that does not is not chosen here.
+pub fn is_whole(choice: &Choice) -> bool {
+    let question = question(choice);
+    cut(&question, LONGEST_QUESTION) == question
 }
 
 fn plain_count(ask: &Ask) -> usize {
@@ -186,13 +214,16 @@ fn other_options(ask: &Ask) -> impl Iterator<Item = (usize, &Choice)> {
     let plain = words::plain_options(&ask.options);
     let plain: Vec<String> = plain.into_iter().map(str::to_owned).collect();
     let others = ask.options.iter().enumerate().take(MOST_OPTIONS);
-    others.filter(move |(_, choice)| !plain.contains(&choice.id)).take(MOST_OTHERS)
+    others
+        .filter(move |(_, choice)| !plain.contains(&choice.id))
+        .filter(|(_, choice)| is_whole(choice))
+        .take(MOST_OTHERS)
 }
 
 fn buttons(ask: &Ask, stage: Stage, allowable: bool, key: &Key) -> Keyboard {
     let button = |label: &str, verb| (label.to_owned(), seal(key, verb, ask));
     if let Stage::Confirm(at) = stage
-        && let Some(choice) = ask.options.get(usize::from(at))
+        && let Some(choice) = ask.options.get(usize::from(at)).filter(|choice| is_whole(choice))
     {
         let label = format!("Yes: {}", words::option_kind(choice.kind));
         return vec![vec![button(&label, Verb::Confirmed(at)), button("Back", Verb::Back)]];
@@ -218,8 +249,11 @@ fn buttons(ask: &Ask, stage: Stage, allowable: bool, key: &Key) -> Keyboard {
 
 /// The whole action in as many messages as it needs.
 fn body(ask: &Ask, max: usize) -> Vec<String> {
-    let fields: Vec<askd_text::DisplayField> = ask
-        .display
+    askd_text::messages(&fields(ask), max)
+}
+
+fn fields(ask: &Ask) -> Vec<askd_text::DisplayField> {
+    ask.display
         .iter()
         .map(|field| askd_text::DisplayField {
             label: words::plain(&field.label),
@@ -227,8 +261,7 @@ fn body(ask: &Ask, max: usize) -> Vec<String> {
             marked: field.marked,
             complete: field.complete,
         })
-        .collect();
-    askd_text::messages(&fields, max)
+        .collect()
 }
 
 /// What became of an ask, with as much of it as tells which one it was.
@@ -334,21 +367,23 @@ pub fn list(asks: &[Ask], reader: &Reader, now_ms: i64) -> String {
 /// The first line of the message that asks for words.
 pub fn prompt(ask: &Ask) -> Text {
     let mut text = Text::default();
-    text.bold(&format!("{} · why not?", ask.handle));
+    text.bold(&format!("{PROMPT_MARK}{} · why not?", ask.handle));
     text.line("Reply to this message with your words: the ask is denied, and the agent is told them.");
     text
 }
 
 /// The handle in the first line of a message of ours.
 pub fn handle_of(text: &str) -> Option<&str> {
-    let (handle, _) = text.lines().next()?.split_once(' ')?;
-    let known = (3..=16).contains(&handle.len()) && handle.bytes().all(|c| c.is_ascii_alphanumeric());
+    let line = text.lines().next()?;
+    let (handle, rest) = line.strip_prefix(PROMPT_MARK).unwrap_or(line).split_once(' ')?;
+    let ours = rest.starts_with("· ") || rest.starts_with("goes on, part ");
+    let known = ours && (3..=16).contains(&handle.len()) && handle.bytes().all(|c| c.is_ascii_alphanumeric());
     known.then_some(handle)
 }
 
 /// Whether a message of ours asked for words.
 pub fn is_prompt(text: &str) -> bool {
-    text.lines().next().is_some_and(|line| line.ends_with(" · why not?"))
+    text.starts_with(PROMPT_MARK)
 }
 
 /// Text in messages of the longest length; lines stay whole where they can.

@@ -36,6 +36,8 @@ pub(crate) struct World {
     /// Taps that reached the machine as answers: handle and decision.
     answered: Vec<(String, bool)>,
     calm: bool,
+    /// The last state of this step was not taken.
+    unkept: bool,
     pub(crate) happened: BTreeSet<&'static str>,
 }
 
@@ -61,6 +63,7 @@ impl World {
             told: BTreeMap::new(),
             answered: Vec::new(),
             calm: false,
+            unkept: false,
             happened: BTreeSet::new(),
         };
         world.attach();
@@ -172,6 +175,12 @@ impl World {
                 }
             }
         }
+        // Nobody else wakes a machine whose state was not taken.
+        assert!(
+            self.calm || !std::mem::take(&mut self.unkept) || machine.due().is_some(),
+            "seed {}: a state that was not taken waits for ever",
+            self.seed
+        );
         self.machine = Some(machine);
         let changed = self.held().iter().any(|ask| !self.told.contains_key(&ask.id.parse().unwrap()));
         if changed {
@@ -231,6 +240,7 @@ impl World {
             Wish::Keep { state } => {
                 let command = Command::KeepSurfaceState { surface: NAME.to_owned(), state };
                 let done = (self.calm || self.dice.percent(95)) && self.daemon.run(&command).is_ok();
+                self.unkept = !done;
                 return Some(Reply::Kept { done });
             }
             Wish::Polled => {
@@ -314,6 +324,7 @@ impl World {
 
     /// What was on its way is done or not; nobody hears of it.
     fn come_back(&mut self) {
+        self.unkept = false;
         self.machine = None;
         for (_, call) in std::mem::take(&mut self.calls) {
             if self.dice.percent(50) && !matches!(call, Call::Toast { .. }) {

@@ -30,6 +30,8 @@ pub(super) struct CardPlace {
     pub(super) rests: bool,
     /// Why it could not be shown here.
     pub(super) failed: Option<String>,
+    /// Its last edit was refused because of the chat. It is tried again, so that no button outlives its ask.
+    pub(super) stuck: bool,
 }
 
 impl CardPlace {
@@ -68,6 +70,7 @@ impl Machine {
                         says: None,
                         rests: false,
                         failed: None,
+                        stuck: false,
                     });
                     self.push(chat, Job::Part { ask: id.to_owned() });
                 }
@@ -147,6 +150,7 @@ impl Machine {
                 says: None,
                 rests: false,
                 failed: None,
+                stuck: false,
             });
             self.dirty = true;
         }
@@ -201,20 +205,6 @@ impl Machine {
         card.map(|card| card.ask.as_str()).or_else(|| {
             rest().find(|(at, of, _)| *at == chat && *of == message).map(|(.., ask)| ask.as_str())
         })
-    }
-
-    /// Asks with a card here that can be answered.
-    pub(super) fn open_here(&self, chat: i64) -> Vec<&str> {
-        let mut open: Vec<&str> = self
-            .cards
-            .iter()
-            .filter(|card| card.chat == chat && card.is_shown())
-            .filter(|card| self.asks.get(&card.ask).is_some_and(words::is_answerable))
-            .map(|card| card.ask.as_str())
-            .collect();
-        open.sort_unstable();
-        open.dedup();
-        open
     }
 }
 

@@ -10,6 +10,8 @@ use crate::telegram::text::Stage;
 
 /// Prompts for words that are kept.
 const MOST_PROMPTS: usize = 50;
+/// The first pause after a state that was not taken.
+const KEEP_PAUSE_MS: u64 = 1000;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
@@ -21,7 +23,6 @@ struct Kept {
     heard_at: i64,
     /// Hexadecimal.
     key: String,
-    changed: i64,
     cards: Vec<KeptCard>,
     /// Chat, message, ask.
     prompts: Vec<(i64, i64, String)>,
@@ -48,7 +49,6 @@ impl Machine {
             return;
         }
         (self.offset, self.heard_at) = (kept.offset, kept.heard_at);
-        self.changed = kept.changed;
         self.prompts = kept.prompts.into();
         self.cards = kept
             .cards
@@ -63,6 +63,7 @@ impl Machine {
                 says: None,
                 rests: false,
                 failed: None,
+                stuck: false,
             })
             .collect();
     }
@@ -76,7 +77,6 @@ impl Machine {
             offset: self.offset,
             heard_at: self.heard_at,
             key: self.key.iter().map(|byte| format!("{byte:02x}")).collect(),
-            changed: self.changed,
             cards: cards
                 .map(|card| KeptCard {
                     ask: card.ask.clone(),
@@ -95,9 +95,13 @@ impl Machine {
     pub(super) fn was_kept(&mut self, done: bool, now: Now) {
         self.poll.keeping = false;
         self.key_is_kept |= done;
-        if !done {
+        if done {
+            (self.poll.keep_at, self.poll.keep_failures) = (0, 0);
+        } else {
             self.dirty = true;
-            self.poll.not_before = self.poll.not_before.max(now.ms + 1000);
+            let pause = KEEP_PAUSE_MS << self.poll.keep_failures.min(4);
+            self.poll.keep_failures = self.poll.keep_failures.saturating_add(1);
+            self.poll.keep_at = now.ms + pause;
         }
     }
 }

@@ -57,11 +57,14 @@ pub(super) struct LaneState {
     not_before: u64,
     /// Calls in a row whose fate is not known, or that the server was not able to do.
     failures: u32,
+    /// When a card whose edit the chat refused is tried again.
+    retry_at: Option<u64>,
 }
 
 impl LaneState {
     pub(super) fn due(&self) -> Option<u64> {
-        (!self.busy && !self.jobs.is_empty()).then_some(self.not_before)
+        let jobs = (!self.jobs.is_empty()).then_some(self.not_before);
+        jobs.into_iter().chain(self.retry_at).min().filter(|_| !self.busy)
     }
 }
 
@@ -110,6 +113,7 @@ impl Machine {
         }
         let chats: Vec<i64> = self.lanes.keys().copied().collect();
         for chat in chats {
+            self.retry_stuck(chat, now);
             while let Some(job) = self.lanes.get_mut(&chat).and_then(|lane| {
                 let ready = !lane.busy && lane.not_before <= now.ms;
                 ready.then(|| lane.jobs.pop_front()).flatten()
@@ -211,7 +215,7 @@ impl Machine {
                 let last = |stage, at| card(stage, at).parts.pop();
                 // There may be several, when a sending was not confirmed.
                 for place in self.cards.iter_mut().filter(is_it) {
-                    if open && !place.is_shown() {
+                    if place.stuck || (open && !place.is_shown()) {
                         continue;
                     }
                     let Some(message) = place.messages.last().copied() else { continue };
@@ -239,6 +243,9 @@ impl Machine {
 
     /// A call came to its end.
     pub(super) fn sent(&mut self, number: u64, sent: Sent, now: Now, out: &mut Out) {
+        if let Some(waits) = self.waits.take_if(|waits| waits.ticket == number) {
+            return self.named(waits, sent, now);
+        }
         // Answers to taps have no flight: a tap that is too old for one is told by the card.
         let Some(flight) = self.flights.remove(&number) else { return };
         let chat = flight.chat;
@@ -253,9 +260,6 @@ impl Machine {
             Sent::Done(result) => {
                 self.chat_works(chat);
                 let id = result["message_id"].as_i64();
-                if let Some(date) = result["date"].as_i64().filter(|_| flight.message.is_none()) {
-                    self.changed = self.changed.max(date);
-                }
                 self.done(flight, id, out);
             }
             Sent::Refused(refused) => self.refused(flight, &refused, now, out),
@@ -268,6 +272,42 @@ impl Machine {
             (lane.failures, lane.not_before, lane.plain) = (0, 0, false);
         }
         self.chat_trouble.remove(&chat);
+        self.free_stuck(chat);
+    }
+
+    /// Cards whose edit the chat refused are tried again.
+    fn free_stuck(&mut self, chat: i64) {
+        let mut asks = Vec::new();
+        for place in self.cards.iter_mut().filter(|card| card.chat == chat && card.stuck) {
+            place.stuck = false;
+            asks.push(place.ask.clone());
+        }
+        for ask in asks {
+            self.push(chat, Job::Edit { ask });
+        }
+    }
+
+    /// The same, when it is time for that.
+    fn retry_stuck(&mut self, chat: i64, now: Now) {
+        let Some(lane) = self.lanes.get_mut(&chat) else { return };
+        if !lane.busy && lane.retry_at.take_if(|at| *at <= now.ms).is_some() {
+            self.free_stuck(chat);
+        }
+    }
+
+    /// How this bot is called; the update in front has its turn again.
+    fn named(&mut self, waits: super::Waits, sent: Sent, now: Now) {
+        match (waits.what, sent) {
+            (super::Waiting::Name, Sent::Done(me)) => {
+                self.name = Some(me["username"].as_str().unwrap_or_default().to_owned());
+            }
+            // Whoever is not told its own name is not called by it.
+            (super::Waiting::Name, Sent::Refused(refused)) if refused.code < 500 && refused.code != 429 => {
+                self.update_done();
+                self.dirty = true;
+            }
+            _ => self.update_later(now),
+        }
     }
 
     fn done(&mut self, flight: Flight, id: Option<i64>, out: &mut Out) {
@@ -309,14 +349,16 @@ impl Machine {
 
     /// The message says this now, or it says what it says for ever.
     fn edited(&mut self, chat: i64, message: i64, ask: &str, says: Option<(Text, i64)>) {
-        let over = !self.asks.get(ask).is_some_and(words::is_answerable);
-        if says.is_none() {
-            return self.finish_card(chat, message);
-        }
-        if let Some(place) =
-            self.cards.iter_mut().find(|card| card.chat == chat && card.messages.last() == Some(&message))
-        {
-            place.says = says;
+        let Some((text, at)) = says else { return self.finish_card(chat, message) };
+        // Written before the ask was over, it still has its buttons, and is not at rest.
+        let over = self.asks.get(ask).is_some_and(|ask| {
+            let now = || text::card(ask, text::Stage::Choose, &self.key, &self.reader, at).parts.pop();
+            !words::is_answerable(ask) && now().as_ref() == Some(&text)
+        });
+        let is_it =
+            |card: &&mut super::cards::CardPlace| card.chat == chat && card.messages.last() == Some(&message);
+        for place in self.cards.iter_mut().filter(is_it) {
+            place.says = Some((text.clone(), at));
         }
         // What became of an outcome may still change; until its turn to be forgotten the card is known.
         if over {
@@ -345,7 +387,7 @@ impl Machine {
             400 if has("can't parse entities") || has("entity") => {
                 let plain = self.lanes.get(&chat).is_some_and(|lane| lane.plain);
                 if plain {
-                    self.give_up(flight, refused, out);
+                    self.give_up(flight, refused, now, out);
                 } else {
                     if let Some(lane) = self.lanes.get_mut(&chat) {
                         lane.plain = true;
@@ -361,12 +403,12 @@ impl Machine {
                     self.edited(chat, message, &ask, Some((flight.says, flight.at)));
                 }
             }
-            _ => self.give_up(flight, refused, out),
+            _ => self.give_up(flight, refused, now, out),
         }
     }
 
-    /// The server will never do it.
-    fn give_up(&mut self, flight: Flight, refused: &Refused, out: &mut Out) {
+    /// The server will not do it.
+    fn give_up(&mut self, flight: Flight, refused: &Refused, now: Now, out: &mut Out) {
         let Flight { chat, job, message, .. } = flight;
         if let Some(lane) = self.lanes.get_mut(&chat) {
             lane.failures = 0;
@@ -378,8 +420,16 @@ impl Machine {
         };
         match job {
             Job::Edit { ask } | Job::Refresh { ask } => {
+                let said = refused.description.to_lowercase();
+                let never = ["message to edit not found", "message can't be edited", "message_id_invalid"];
                 if let Some(message) = message {
-                    self.edited(chat, message, &ask, None);
+                    if never.iter().any(|never| said.contains(never)) {
+                        self.edited(chat, message, &ask, None);
+                    } else {
+                        // Its buttons are still there, and whoever blocked the bot may let it in again.
+                        self.stick(chat, message, now);
+                        self.chat_trouble.insert(chat, why);
+                    }
                 }
                 self.push(chat, Job::Edit { ask });
             }
@@ -393,6 +443,18 @@ impl Machine {
             Job::Say { .. } | Job::Prompt { .. } => {
                 self.chat_trouble.insert(chat, why);
             }
+        }
+    }
+
+    fn stick(&mut self, chat: i64, message: i64, now: Now) {
+        let is_it =
+            |card: &&mut super::cards::CardPlace| card.chat == chat && card.messages.last() == Some(&message);
+        // There may be two of one message: a tap on it can come before the reply to its sending.
+        for place in self.cards.iter_mut().filter(is_it) {
+            (place.stuck, place.rests) = (true, false);
+        }
+        if let Some(lane) = self.lanes.get_mut(&chat) {
+            lane.retry_at = Some(now.ms + REFUSED_PAUSE_MS);
         }
     }
 

@@ -1,11 +1,14 @@
-//! What people write: commands, replies to cards, a bare yes or no. Nothing of it ever goes to an agent but the words of
-//! a denial.
+//! What people write: commands and replies to cards. A yes or no that is a reply to nothing answers nothing: which card
+//! was on the screen when it was written, and whether it is the one that is known here, nobody can say. Nothing of it
+//! ever goes to an agent but the words of a denial.
 
 use askd_wire::{Ask, Decision, Problem};
 use askd_words as words;
 
 use super::{Machine, Out, Waiting, Waits};
 use crate::surface::{Now, Wish};
+use crate::telegram::call::Call;
+use crate::telegram::hands::{Deed, Lane};
 use crate::telegram::shape::Message;
 use crate::telegram::text;
 
@@ -18,6 +21,9 @@ const HELP: &str = "I show what coding agents ask, and take your answers.\n\
     Anything else you write goes nowhere.";
 /// Longest words of a denial that are taken, in bytes; a message of Telegram has no more.
 const LONGEST_WORDS: usize = 16 * 1024;
+
+/// A change of permissions that is older than this, in seconds, was meant for another moment.
+const MOST_OLD_COMMAND: i64 = 120;
 
 /// An answer that was written.
 #[derive(Debug, Clone)]
@@ -68,23 +74,32 @@ impl Machine {
             return self.help(&message);
         }
         if said.starts_with('/') {
-            return self.command(said, &message, out);
+            return self.command(said, &message, now, out);
         }
         let ours = |reply: &&Message| reply.from.as_ref().is_some_and(|from| from.id == self.setup.bot);
-        match message.reply_to_message.as_deref().filter(ours) {
-            Some(reply) => self.reply(said, &message, reply, now, out),
-            None => self.bare(said, &message, now, out),
+        match message.reply_to_message.as_deref() {
+            Some(reply) if ours(&reply) => self.reply(said, &message, reply, now, out),
+            // In a group people talk with each other.
+            _ if message.chat.kind != "private" => {}
+            Some(_) => self.help(&message),
+            None => self.bare(said, &message, out),
         }
     }
 
     fn reply(&mut self, said: &str, message: &Message, to: &Message, now: Now, out: &mut Out) {
         let text = to.text.as_deref().unwrap_or_default();
-        let known = self.ask_of(message.chat.id, to.message_id).map(str::to_owned);
+        let (chat, id) = (message.chat.id, to.message_id);
+        let known = self.ask_of(chat, id).map(str::to_owned);
+        // What is known counts more than its text, which is partly an agent's.
+        let asked_for_words = match known {
+            Some(_) => self.prompts.iter().any(|(at, of, _)| (*at, *of) == (chat, id)),
+            None => text::is_prompt(text),
+        };
         // Also of a message that was sent before a crash and never confirmed; it is the bot's own.
         let Some(ask) = known.or_else(|| text::handle_of(text).map(str::to_owned)) else {
             return self.help(message);
         };
-        let (decision, words) = if text::is_prompt(text) {
+        let (decision, words) = if asked_for_words {
             (Decision::Deny, Some(said.to_owned()))
         } else {
             match meaning(said) {
@@ -96,28 +111,15 @@ impl Machine {
         self.take_answer(message, decision, words, ask, now, out);
     }
 
-    /// A yes or no that is a reply to nothing counts when there is one card that it can mean.
-    fn bare(&mut self, said: &str, message: &Message, now: Now, out: &mut Out) {
-        let chat = message.chat.id;
-        let decision = match meaning(said) {
-            Meaning::Yes => Decision::Allow,
-            Meaning::No(None) => Decision::Deny,
-            // In a group people talk with each other.
-            _ if message.chat.kind != "private" => return,
-            _ => return self.help(message),
-        };
-        // Written after the last card came or went, by the same clock, whole seconds apart.
-        match self.open_here(chat).as_slice() {
-            [one] if message.date > self.changed => {
-                let ask = (*one).to_owned();
-                self.take_answer(message, decision, None, ask, now, out);
-            }
-            _ => {
-                let lead = "It is not clear which ask you mean: reply to its card, or tap a button. Nothing was answered.";
-                self.say(chat, lead, Some(message.message_id));
-                self.list(message, out);
-            }
+    /// A yes or no that is a reply to nothing: the list says what it may have meant.
+    fn bare(&mut self, said: &str, message: &Message, out: &mut Out) {
+        if !matches!(meaning(said), Meaning::Yes | Meaning::No(None)) {
+            return self.help(message);
         }
+        let lead =
+            "It is not clear which ask you mean: reply to its card, or tap a button. Nothing was answered.";
+        self.say(message.chat.id, lead, Some(message.message_id));
+        self.list(message, out);
     }
 
     fn take_answer(
@@ -170,17 +172,41 @@ impl Machine {
         };
         self.say(said.chat, &text, Some(said.message));
         if let Some(ask) = ask {
-            self.update_known(*ask, now);
+            self.update_known(*ask);
         }
     }
 
-    fn command(&mut self, said: &str, message: &Message, out: &mut Out) {
+    fn command(&mut self, said: &str, message: &Message, now: Now, out: &mut Out) {
         let (first, rest) = match said.split_once(|c: char| c.is_whitespace()) {
             Some((first, rest)) => (first, rest.trim()),
             None => (said, ""),
         };
         // In groups a command can name the bot that is meant.
-        let name = first.split('@').next().unwrap_or_default().to_lowercase().replace('_', "-");
+        let (name, bot) = match first.split_once('@') {
+            Some((name, bot)) => (name, Some(bot)),
+            None => (first, None),
+        };
+        if let Some(bot) = bot {
+            match &self.name {
+                Some(own) if own.eq_ignore_ascii_case(bot) => {}
+                Some(_) => return,
+                None => return self.ask_name(out),
+            }
+        }
+        let name = name.to_lowercase().replace('_', "-");
+        let age = now.wall_ms / 1000 - message.date;
+        let loosens = match name.as_str() {
+            "/skip-permissions" => rest.eq_ignore_ascii_case("on"),
+            "/permissions" => !rest.is_empty(),
+            _ => false,
+        };
+        // One that waited at the server may be of a time before this daemon, and nobody looks at it now.
+        if loosens && age > MOST_OLD_COMMAND {
+            let ago = askd_text::ago(std::time::Duration::from_secs(age.unsigned_abs()));
+            let text =
+                format!("This was written {ago}, so it changed nothing. If you still want it, say it again.");
+            return self.say(message.chat.id, &text, Some(message.message_id));
+        }
         match (name.as_str(), rest) {
             ("/asks", _) => self.list(message, out),
             // Switching without a direction, twice for a lost reply, would be a guess.
@@ -196,6 +222,13 @@ impl Machine {
             }
             _ => self.help(message),
         }
+    }
+
+    /// The update in front waits until it is known how this bot is called.
+    fn ask_name(&mut self, out: &mut Out) {
+        let number = self.next();
+        out.deed(Deed::Call { lane: Lane::Taps, number, call: Call::Me });
+        self.waits = Some(Waits { ticket: number, what: Waiting::Name });
     }
 
     fn list(&mut self, message: &Message, out: &mut Out) {

@@ -34,6 +34,10 @@ pub(super) type Out = AnyOut<Deed>;
 const MOST_PAST: usize = 256;
 /// A countdown on a card is brought up to date so often.
 const REFRESH_MS: u64 = 60_000;
+/// Until the daemon is asked again what it was not able to say.
+const LOOK_PAUSE_MS: u64 = 1000;
+/// When an open ask is looked up again of which nobody tells.
+const WATCH_PAUSE_MS: u64 = 15_000;
 /// Notices that are passed on in a minute.
 const MOST_NOTICES: usize = 5;
 /// Strangers that are told of in the log.
@@ -67,8 +71,8 @@ pub struct Machine {
     prompts: VecDeque<(i64, i64, String)>,
     /// Cards that are over, for replies to them: chat, message, ask.
     old: VecDeque<(i64, i64, String)>,
-    /// Unix time in seconds on Telegram's clock at which a card last came or went.
-    changed: i64,
+    /// The bot's name behind an `@`, once it was needed.
+    name: Option<String>,
     lanes: BTreeMap<i64, LaneState>,
     flights: BTreeMap<u64, Flight>,
     number: u64,
@@ -85,6 +89,8 @@ pub struct Machine {
     dirty: bool,
     /// Asked again for what cards in the journal are about.
     looking: BTreeMap<Ticket, String>,
+    /// When they are asked again about what the daemon was not able to say.
+    look_at: Option<u64>,
     listing: BTreeMap<Ticket, (i64, Option<i64>)>,
     refresh_at: Option<u64>,
     strangers: BTreeSet<i64>,
@@ -112,6 +118,8 @@ enum Waiting {
     RepliedAsk(Box<messages::Said>),
     /// An answer by a reply.
     ReplyAnswer(Box<messages::Said>),
+    /// How this bot is called.
+    Name,
     /// The reply to a command.
     Command { chat: i64, message: i64 },
 }
@@ -130,7 +138,7 @@ impl Machine {
             cards: Vec::new(),
             prompts: VecDeque::new(),
             old: VecDeque::new(),
-            changed: 0,
+            name: None,
             lanes: BTreeMap::new(),
             flights: BTreeMap::new(),
             number: 0,
@@ -141,6 +149,7 @@ impl Machine {
             poll: poll::Poll::default(),
             dirty: false,
             looking: BTreeMap::new(),
+            look_at: None,
             listing: BTreeMap::new(),
             refresh_at: None,
             strangers: BTreeSet::new(),
@@ -177,7 +186,10 @@ impl Machine {
 
     /// Tells what does not work, when that is news.
     fn tell_trouble(&mut self, out: &mut Out) {
-        let trouble = self.poll.trouble.clone().or_else(|| self.chat_trouble.values().next().cloned());
+        let keeping = self.poll.keep_trouble();
+        let trouble = keeping
+            .or_else(|| self.poll.trouble.clone())
+            .or_else(|| self.chat_trouble.values().next().cloned());
         if trouble != self.told {
             self.told.clone_from(&trouble);
             out.wish(Wish::Trouble(trouble));
@@ -240,6 +252,7 @@ impl Surface for Machine {
         self.waits = None;
         self.updates.clear();
         self.looking.clear();
+        self.look_at = None;
         self.listing.clear();
         // Whatever was told of a life before.
         self.told = None;
@@ -266,6 +279,7 @@ impl Surface for Machine {
 
     fn show(&mut self, ask: Ask, now: Now, out: &mut Out) {
         let id = ask.id.clone();
+        self.looking.retain(|_, looked| *looked != id);
         self.know(ask);
         self.show_everywhere(&id, now, out);
         self.settle(now, out);
@@ -273,10 +287,6 @@ impl Surface for Machine {
 
     fn update(&mut self, ask: Ask, _what: &str, now: Now, out: &mut Out) {
         let id = ask.id.clone();
-        let was_open = self.asks.get(&id).is_some_and(words::is_answerable);
-        if was_open && !words::is_answerable(&ask) {
-            self.changed = self.changed.max(now.wall_ms / 1000);
-        }
         self.know(ask);
         self.bring_up_to_date(&id);
         self.settle(now, out);
@@ -289,8 +299,16 @@ impl Surface for Machine {
                 if let Some(id) = self.looking.remove(&ticket) {
                     match ask {
                         Some(ask) => {
+                            let open = words::is_answerable(&ask);
                             self.know(*ask);
                             self.bring_up_to_date(&id);
+                            if open {
+                                // No slot is free for it now, so nobody tells what becomes of it; its card of a life
+                                // before is live all the same.
+                                let again = self.next();
+                                self.looking.insert(again, id);
+                                self.look_at.get_or_insert(now.ms + WATCH_PAUSE_MS);
+                            }
                         }
                         // Too long ago: nobody can say what became of it.
                         None => self.forget_cards(&id),
@@ -300,6 +318,16 @@ impl Surface for Machine {
             Reply::Listed { ticket, asks } => {
                 if let Some((chat, message)) = self.listing.remove(&ticket) {
                     let text = super::text::list(&asks, &self.reader, now.wall_ms);
+                    self.say(chat, &text, message);
+                }
+            }
+            // Nothing is known of it that was not known before.
+            Reply::Failed { ticket, .. } if self.looking.contains_key(&ticket) => {
+                self.look_at = Some(now.ms + LOOK_PAUSE_MS);
+            }
+            Reply::Failed { ticket, why } if self.listing.contains_key(&ticket) => {
+                if let Some((chat, message)) = self.listing.remove(&ticket) {
+                    let text = format!("The list cannot be told now: {}", words::one(&why));
                     self.say(chat, &text, message);
                 }
             }
@@ -328,13 +356,19 @@ impl Surface for Machine {
 
     fn due(&self) -> Option<u64> {
         let lanes = self.lanes.values().filter(|_| self.key_is_kept).filter_map(LaneState::due);
-        lanes.chain(self.refresh_at).chain(self.poll.due()).min()
+        lanes.chain(self.refresh_at).chain(self.look_at).chain(self.poll.due()).chain(self.keep_due()).min()
     }
 
     fn tick(&mut self, now: Now, out: &mut Out) {
         if self.refresh_at.is_some_and(|at| at <= now.ms) {
             self.refresh_at = None;
             self.refresh_countdowns();
+        }
+        if self.look_at.is_some_and(|at| at <= now.ms) {
+            self.look_at = None;
+            for (ticket, ask) in self.looking.clone() {
+                out.wish(Wish::Look { ticket, ask });
+            }
         }
         self.settle(now, out);
     }

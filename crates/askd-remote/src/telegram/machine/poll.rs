@@ -27,6 +27,9 @@ pub(super) struct Poll {
     full: bool,
     /// The state is on its way to the journal.
     pub(super) keeping: bool,
+    /// When the state may be given again after it was not taken.
+    pub(super) keep_at: u64,
+    pub(super) keep_failures: u32,
     pub(super) not_before: u64,
     failures: u32,
     wanted: bool,
@@ -38,7 +41,13 @@ impl Poll {
     /// it may hang on a connection that died in its sleep.
     pub(super) fn begin(&mut self) {
         (self.number, self.behind, self.full, self.wanted) = (None, true, false, true);
-        (self.keeping, self.not_before) = (false, 0);
+        (self.keeping, self.keep_at, self.not_before) = (false, 0, 0);
+    }
+
+    /// What is told while the journal does not take the state.
+    pub(super) fn keep_trouble(&self) -> Option<String> {
+        let text = "the journal does not take what Telegram has to keep (is the disk full?): taps wait until it does";
+        (self.keep_failures >= TOLD_AFTER).then(|| text.to_owned())
     }
 
     pub(super) fn due(&self) -> Option<u64> {
@@ -60,13 +69,16 @@ impl Machine {
             }
         }
         let idle = self.waits.is_none() && self.updates.is_empty();
-        if !idle || self.poll.keeping || self.poll.not_before > now.ms || !self.began {
+        if !idle || self.poll.keeping || !self.began {
             return;
         }
         if self.dirty {
-            return self.keep(out);
+            if self.poll.keep_at <= now.ms {
+                self.keep(out);
+            }
+            return;
         }
-        if self.poll.number.is_some() {
+        if self.poll.number.is_some() || self.poll.not_before > now.ms {
             return;
         }
         if self.poll.behind && !self.poll.wanted && !self.poll.full {
@@ -91,8 +103,15 @@ impl Machine {
         }
     }
 
+    /// The state is to be given to the journal, and nothing else will bring that about.
+    pub(super) fn keep_due(&self) -> Option<u64> {
+        let wants = self.dirty && self.began && !self.poll.keeping && self.waits.is_none();
+        let after = if self.updates.is_empty() { 0 } else { self.poll.not_before };
+        wants.then(|| self.poll.keep_at.max(after))
+    }
+
     /// The update in front cannot be done now. It stays, and its turn comes again.
-    fn update_later(&mut self, now: Now) {
+    pub(super) fn update_later(&mut self, now: Now) {
         self.waits = None;
         self.poll.wanted = true;
         self.poll.not_before = now.ms + FIRST_PAUSE_MS;
@@ -112,6 +131,7 @@ impl Machine {
             Reply::Answered { ticket, .. } | Reply::Looked { ticket, .. } | Reply::Text { ticket, .. } => {
                 *ticket
             }
+            Reply::Failed { ticket, .. } => *ticket,
             Reply::Listed { .. } | Reply::Kept { .. } | Reply::Lost { .. } => return,
         };
         let Some(waits) = self.waits.take_if(|waits| waits.ticket == ticket) else { return };
@@ -119,6 +139,9 @@ impl Machine {
             && super::is_not_recorded(problem)
         {
             // Nothing was written: the tap is not lost, and not answered either.
+            return self.update_later(now);
+        }
+        if matches!(reply, Reply::Failed { .. }) {
             return self.update_later(now);
         }
         match (waits.what, reply) {

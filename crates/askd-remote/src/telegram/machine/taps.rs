@@ -81,6 +81,12 @@ impl Machine {
                 self.toast(&judged.tap, "reply to the next message with your words", out);
                 return self.push(judged.chat, Job::Prompt { ask: ask.id });
             }
+            Verb::Option(at) | Verb::Confirmed(at)
+                if ask.options.get(usize::from(at)).is_some_and(|choice| !text::is_whole(choice)) =>
+            {
+                let text = format!("this is too long to be chosen here: askd show {}", ask.handle);
+                return self.toast(&judged.tap, &text, out);
+            }
             Verb::Option(at) => return self.set_stage(&judged, &ask, Stage::Confirm(at), out),
             Verb::Back => return self.set_stage(&judged, &ask, Stage::Choose, out),
             Verb::Allow => (Decision::Allow, None),
@@ -153,23 +159,20 @@ impl Machine {
         match result {
             Ok(ask) => {
                 self.toast(&judged.tap, &text::done(&ask), out);
-                self.update_known(*ask, now);
+                self.update_known(*ask);
             }
             Err(problem) => {
                 self.toast(&judged.tap, &text::refused(&problem, now.wall_ms, &self.reader), out);
                 if let Some(ask) = problem.ask {
-                    self.update_known(*ask, now);
+                    self.update_known(*ask);
                 }
             }
         }
     }
 
     /// An ask as an answer to it came back.
-    pub(super) fn update_known(&mut self, ask: Ask, now: Now) {
+    pub(super) fn update_known(&mut self, ask: Ask) {
         let id = ask.id.clone();
-        if !words::is_answerable(&ask) {
-            self.changed = self.changed.max(now.wall_ms / 1000);
-        }
         self.know(ask);
         self.bring_up_to_date(&id);
     }

@@ -21,6 +21,8 @@ struct Rig {
     poll: Option<(u64, i64, u64)>,
     wishes: Vec<Wish>,
     next_message: i64,
+    /// The journal takes no state.
+    full: bool,
 }
 
 impl Rig {
@@ -40,6 +42,7 @@ impl Rig {
             poll: None,
             wishes: Vec::new(),
             next_message: 100,
+            full: false,
         }
     }
 
@@ -52,7 +55,7 @@ impl Rig {
                 Step::Wish(wish) => {
                     if matches!(wish, Wish::Keep { .. }) {
                         let mut out = Out::default();
-                        self.machine.replied(Reply::Kept { done: true }, self.now, &mut out);
+                        self.machine.replied(Reply::Kept { done: !self.full }, self.now, &mut out);
                         out.steps.into_iter().rev().for_each(|step| steps.push_front(step));
                     }
                     self.wishes.push(wish);
@@ -95,6 +98,34 @@ impl Rig {
         }}]));
     }
 
+    /// A message in a chat of a kind, with what else it has.
+    fn write(&mut self, update: i64, kind: &str, text: &str, more: Value) {
+        let mut message = json!({
+            "message_id": 900 + update, "date": self.now.wall_ms / 1000, "chat": {"id": CHAT, "type": kind},
+            "from": {"id": 11, "first_name": "P"}, "text": text,
+        });
+        message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.updates(json!([{"update_id": update, "message": message}]));
+    }
+
+    /// What is asked of the daemon, by commands.
+    fn commands(&self) -> usize {
+        self.wishes.iter().filter(|wish| matches!(wish, Wish::Command { .. })).count()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.wishes.iter().rev().find_map(|wish| match wish {
+            Wish::Trouble(trouble) => Some(trouble.clone()),
+            _ => None,
+        })?
+    }
+
+    /// Time passes until something is due.
+    fn wait(&mut self) {
+        self.now.ms = self.now.ms.max(self.machine.due().expect("something is due"));
+        self.run(|machine, now, out| machine.tick(now, out));
+    }
+
     fn answers(&self) -> Vec<(Decision, u64)> {
         self.wishes
             .iter()
@@ -126,7 +157,7 @@ fn problem(code: Code, ask: Option<Ask>) -> Box<Problem> {
 }
 
 #[test]
-fn i4_the_number_behind_a_tap_is_kept_after_its_answer_and_confirmed_after_that() {
+fn s5_the_number_behind_a_tap_is_kept_after_its_answer_and_confirmed_after_that() {
     let ask = samples::ask("k7f");
     let mut rig = Rig::new(vec![ask.clone()]);
     let card = rig.serve().remove(0);
@@ -147,7 +178,7 @@ fn i4_the_number_behind_a_tap_is_kept_after_its_answer_and_confirmed_after_that(
 }
 
 #[test]
-fn i4_a_tap_that_the_journal_did_not_take_is_tried_again() {
+fn s5_a_tap_that_the_journal_did_not_take_is_tried_again() {
     let ask = samples::ask("k7f");
     let mut rig = Rig::new(vec![ask]);
     let card = rig.serve().remove(0);
@@ -299,6 +330,253 @@ fn s5_a_forwarded_yes_is_not_said_here() {
     assert_eq!(rig.answers(), []);
 }
 
+/// A reply to a message of the bot.
+fn reply_to(message: i64, text: &str) -> Value {
+    let of = json!({"message_id": message, "date": 5, "chat": {"id": CHAT}, "from": {"id": 1}, "text": text});
+    json!({"reply_to_message": of})
+}
+
+#[test]
+fn s5_a_yes_that_is_a_reply_to_nothing_answers_nothing() {
+    // The newest card is on the screen, and its sending is not confirmed yet.
+    let mut rig = Rig::new(vec![samples::ask("k7f")]);
+    rig.serve();
+    rig.run(|machine, now, out| machine.show(samples::ask("m2c"), now, out));
+    for (update, text) in ["y", "Yes!", "n", "no"].into_iter().enumerate() {
+        rig.write(i64::try_from(update).unwrap() + 5, "private", text, json!({}));
+    }
+    assert_eq!(rig.answers(), []);
+    assert_eq!(rig.wishes.iter().filter(|wish| matches!(wish, Wish::List { .. })).count(), 4);
+}
+
+#[test]
+fn s5_a_yes_to_somebody_else_answers_nothing() {
+    let bobs =
+        json!({"message_id": 50, "date": 5, "chat": {"id": CHAT}, "from": {"id": 99}, "text": "lunch?"});
+    for kind in ["private", "group", "supergroup"] {
+        let mut rig = Rig::new(vec![samples::ask("k7f")]);
+        rig.serve();
+        rig.write(5, kind, "Yes!", json!({"reply_to_message": bobs}));
+        rig.write(6, kind, "y", json!({"external_reply": {"origin": {"type": "chat"}}}));
+        rig.write(7, kind, "y", json!({}));
+        assert_eq!(rig.answers(), [], "{kind}");
+        assert_eq!(rig.calls.is_empty(), kind != "private", "{kind}: {:?}", rig.calls);
+    }
+}
+
+#[test]
+fn s5_a_tool_named_like_the_question_for_words_takes_yes_for_yes() {
+    for tool in ["why not?", "✍ k7f · why not?", "x · why not?"] {
+        let mut ask = samples::ask("k7f");
+        ask.action.tool = tool.to_owned();
+        let mut rig = Rig::new(vec![ask]);
+        let Call::Send { text, .. } = rig.serve().remove(0) else { panic!() };
+        rig.write(5, "private", "y", reply_to(101, &text.plain));
+        assert_eq!(rig.answers().len(), 1);
+        assert_eq!(rig.answers()[0].0, Decision::Allow, "{tool}");
+    }
+    // The question itself, known or not, takes words.
+    let mut rig = Rig::new(vec![samples::ask("k7f")]);
+    rig.serve();
+    rig.write(5, "private", "y", reply_to(555, &crate::telegram::text::prompt(&samples::ask("k7f")).plain));
+    // Nobody knows that message, so its handle is looked up.
+    let ticket = rig.wishes.iter().find_map(|wish| match wish {
+        Wish::Look { ticket, .. } => Some(*ticket),
+        _ => None,
+    });
+    let ask = Some(Box::new(samples::ask("k7f")));
+    rig.run(|machine, now, out| machine.replied(Reply::Looked { ticket: ticket.unwrap(), ask }, now, out));
+    assert_eq!(rig.answers()[0].0, Decision::Deny);
+}
+
+#[test]
+fn s5_the_bot_hears_on_after_its_state_was_refused() {
+    let mut rig = Rig::new(vec![samples::ask("k7f")]);
+    rig.serve();
+    rig.full = true;
+    rig.write(5, "private", "/permissions", json!({}));
+    let ticket = rig.wishes.iter().find_map(|wish| match wish {
+        Wish::Command { ticket, .. } => Some(*ticket),
+        _ => None,
+    });
+    let reply = Reply::Text { ticket: ticket.unwrap(), text: Ok("as ever".to_owned()) };
+    rig.run(|machine, now, out| machine.replied(reply, now, out));
+    rig.serve();
+    // Nobody brings an ask, no deadline runs: only the machine itself can go on.
+    assert!(rig.poll.is_none());
+    rig.wait();
+    assert!(rig.trouble().is_some_and(|trouble| trouble.contains("the journal does not take")));
+    rig.wait();
+    rig.full = false;
+    rig.wait();
+    assert_eq!(rig.poll.map(|poll| poll.1), Some(6));
+    assert_eq!(rig.trouble(), None);
+}
+
+#[test]
+fn s4_an_option_that_does_not_fit_whole_cannot_be_chosen() {
+    let mut ask = samples::ask("k7f");
+    let whole = Rig::new(vec![ask.clone()]).serve().remove(0);
+    // The same button, of a card on which it fitted.
+    let choose = button(&whole, "allow always");
+    ask.options[2].grants =
+        Some(format!("Bash(ls:*), {}Bash(rm -rf /:*)", "Bash(git status:*), ".repeat(30)));
+    let mut rig = Rig::new(vec![ask.clone()]);
+    let Call::Send { text, buttons, .. } = rig.serve().remove(0) else { panic!() };
+    assert!(!buttons.iter().flatten().any(|(label, _)| label.contains("always")), "{buttons:?}");
+    assert!(text.plain.contains("more options (1): askd show k7f"), "{}", text.plain);
+    rig.updates(json!([]));
+    rig.tap(5, 11, 101, &choose);
+    let confirmed = crate::telegram::seal::seal(&[3; 32], crate::telegram::seal::Verb::Confirmed(2), &ask);
+    rig.tap(6, 11, 101, &confirmed);
+    assert_eq!(rig.answers(), []);
+    assert!(
+        rig.calls
+            .iter()
+            .all(|(.., call)| matches!(call, Call::Toast { text, .. } if text.contains("askd show")))
+    );
+}
+
+#[test]
+fn s4_the_name_of_a_tool_is_on_the_card_to_its_end() {
+    let mut ask = samples::ask("k7f");
+    ask.action.tool = "mcp__tools__list_all_the_buckets_in_this_account_and_delete_them".to_owned();
+    let Call::Send { text, .. } = Rig::new(vec![ask.clone()]).serve().remove(0) else { panic!() };
+    assert!(text.plain.contains(&ask.action.tool), "{}", text.plain);
+}
+
+#[test]
+fn t7_a_command_for_another_bot_is_not_for_this_one() {
+    let mut rig = Rig::new(Vec::new());
+    rig.write(5, "group", "/skip_permissions@other_bot on", json!({}));
+    let (_, number, call) = rig.calls.remove(0);
+    assert_eq!((call, rig.commands()), (Call::Me, 0));
+    // A server that cannot be reached takes nothing away.
+    rig.sent(number, Sent::Unreachable("gone".to_owned()));
+    rig.wait();
+    let (_, number, _) = rig.calls.remove(0);
+    rig.sent(number, Sent::Done(json!({"id": 1, "username": "My_bot"})));
+    assert_eq!((rig.commands(), rig.calls.len()), (0, 0));
+    rig.write(6, "group", "/skip_permissions@my_BOT on", json!({}));
+    assert_eq!(rig.commands(), 1);
+}
+
+#[test]
+fn t7_a_change_that_waited_at_the_server_is_not_made() {
+    let mut rig = Rig::new(Vec::new());
+    let old = rig.now.wall_ms / 1000 - 20 * 3600;
+    for (update, text) in ["/skip-permissions on", "/permissions default allow"].into_iter().enumerate() {
+        rig.write(i64::try_from(update).unwrap() + 5, "private", text, json!({"date": old}));
+    }
+    assert_eq!(rig.commands(), 0);
+    let said = rig.serve();
+    let told = |call: &Call| matches!(call, Call::Send { text, .. } if text.plain.contains("20h ago"));
+    assert!(said.len() == 2 && said.iter().all(told), "{said:?}");
+    // Asking again is never too late.
+    rig.write(7, "private", "/skip-permissions off", json!({"date": old}));
+    assert_eq!(rig.commands(), 1);
+}
+
+#[test]
+fn t15_a_card_whose_last_edit_the_chat_refused_is_ended_when_the_chat_works_again() {
+    let ask = samples::ask("k7f");
+    let mut rig = Rig::new(vec![ask.clone()]);
+    rig.serve();
+    let over = samples::settled(&ask, "denied", "person", "denied by you in terminal");
+    rig.run(|machine, now, out| machine.update(over, "settled", now, out));
+    let blocked = Refused {
+        code: 403,
+        description: "Forbidden: bot was blocked by the user".into(),
+        ..Refused::default()
+    };
+    for _ in 0..3 {
+        let (_, number, call) = rig.calls.remove(0);
+        assert!(matches!(call, Call::Edit { message: 101, .. }), "{call:?}");
+        rig.sent(number, Sent::Refused(blocked.clone()));
+        assert!(rig.trouble().is_some_and(|trouble| trouble.contains("blocked")));
+        assert!(rig.calls.is_empty(), "not at once");
+        rig.wait();
+    }
+    let done = rig.serve();
+    assert!(matches!(&done[..], [Call::Edit { buttons, .. }] if buttons.is_empty()), "{done:?}");
+    assert_eq!(rig.trouble(), None);
+    // A new card is not held up by one that is stuck, and its success ends the other at once.
+    let (first, second) = (samples::ask("k7f"), samples::ask("m2c"));
+    let mut rig = Rig::new(vec![first.clone()]);
+    rig.serve();
+    let over = samples::settled(&first, "denied", "person", "denied by you in terminal");
+    rig.run(|machine, now, out| machine.update(over, "settled", now, out));
+    let (_, number, _) = rig.calls.remove(0);
+    rig.sent(number, Sent::Refused(blocked));
+    rig.run(|machine, now, out| machine.show(second, now, out));
+    let done = rig.serve();
+    assert!(matches!(&done[..], [Call::Send { .. }, Call::Edit { message: 101, .. }]), "{done:?}");
+    // One that is not there any more needs no end.
+    let mut rig = Rig::new(vec![first.clone()]);
+    rig.serve();
+    let over = samples::settled(&first, "denied", "person", "denied by you in terminal");
+    rig.run(|machine, now, out| machine.update(over, "settled", now, out));
+    let (_, number, _) = rig.calls.remove(0);
+    let description = "Bad Request: message to edit not found".into();
+    rig.sent(number, Sent::Refused(Refused { code: 400, description, ..Refused::default() }));
+    assert!(rig.calls.is_empty() && rig.trouble().is_none());
+}
+
+#[test]
+fn t15_a_card_whose_ask_ended_under_an_edit_of_before_is_kept_until_its_end_is_shown() {
+    let ask = samples::ask("k7f");
+    let mut rig = Rig::new(vec![ask.clone()]);
+    rig.serve();
+    rig.now.wall_ms += 60_000;
+    rig.wait();
+    let (_, number, call) = rig.calls.remove(0);
+    assert!(matches!(&call, Call::Edit { buttons, .. } if !buttons.is_empty()), "{call:?}");
+    let over = samples::settled(&ask, "denied", "person", "denied by you in terminal");
+    rig.run(|machine, now, out| machine.update(over, "settled", now, out));
+    rig.sent(number, Sent::Done(json!({"message_id": 101, "date": 5})));
+    rig.updates(json!([]));
+    assert_eq!(rig.kept().unwrap()["cards"].as_array().map(Vec::len), Some(1));
+    assert!(matches!(&rig.serve()[..], [Call::Edit { buttons, .. }] if buttons.is_empty()));
+    assert_eq!(rig.kept().unwrap()["cards"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn s5_a_daemon_that_cannot_say_loses_neither_a_tap_nor_a_card() {
+    let ask = samples::ask("k7f");
+    let mut rig = Rig::new(vec![ask.clone()]);
+    let card = rig.serve().remove(0);
+    rig.updates(json!([]));
+    let kept = rig.kept();
+    let mut next = Rig::before(1);
+    next.run(|machine, now, out| machine.begin(kept, Vec::new(), now, out));
+    let looks = |rig: &Rig| -> Vec<u64> {
+        let ticket = |wish: &Wish| match wish {
+            Wish::Look { ticket, .. } => Some(*ticket),
+            _ => None,
+        };
+        rig.wishes.iter().filter_map(ticket).collect()
+    };
+    let failed = |rig: &mut Rig, ticket| {
+        let why = "the daemon is stopping".to_owned();
+        rig.run(|machine, now, out| machine.replied(Reply::Failed { ticket, why }, now, out));
+    };
+    // Its card is looked up, and its tap too.
+    next.tap(70, 11, 101, &button(&card, "Allow"));
+    for ticket in looks(&next) {
+        failed(&mut next, ticket);
+    }
+    assert!(next.calls.is_empty() && next.poll.is_none(), "{:?}", next.calls);
+    next.wishes.clear();
+    next.wait();
+    let looked = looks(&next);
+    assert_eq!(looked.len(), 2);
+    for ticket in looked {
+        let ask = Some(Box::new(ask.clone()));
+        next.run(|machine, now, out| machine.replied(Reply::Looked { ticket, ask }, now, out));
+    }
+    assert_eq!(next.answers().len(), 1);
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
 
@@ -321,9 +599,7 @@ proptest::proptest! {
             4 => json!({"update_id": 5, "message": {"message_id": 1, "chat": {"id": numbers[1]}, "from": person, "text": "y"}}),
             _ => json!([text, numbers]),
         };
-        let bare = text.trim().to_lowercase();
-        let is_answer = ["y", "yes", "n", "no", "deny"].iter().any(|word| bare.starts_with(word));
         rig.updates(json!([update]));
-        proptest::prop_assert!(rig.answers().is_empty() || (kind == 2 && is_answer));
+        proptest::prop_assert!(rig.answers().is_empty());
     }
 }
