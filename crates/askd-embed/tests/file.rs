@@ -1,5 +1,7 @@
 //! A host that is started again on its file.
 
+#![expect(clippy::unwrap_used, reason = "a test's helpers end the test")]
+
 use std::os::unix::fs::PermissionsExt;
 
 use askd_client::AskPort;

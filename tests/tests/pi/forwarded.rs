@@ -75,7 +75,7 @@ fn number_of(command: &str) -> Option<u64> {
 }
 
 fn denied(number: u64) -> bool {
-    number % 3 == 0
+    number.is_multiple_of(3)
 }
 
 /// Old children, `count` of them in one process, from number `first` on.
@@ -223,7 +223,7 @@ fn f10_a_child_that_is_killed_is_withdrawn_and_ghosts_are_not_shown() -> Result<
     let shown = world.ask("step 7")?;
     until("the ghost's request removed", || Ok((json_files(&world).len() == 1).then_some(())))?;
     let open: Vec<String> = world.open()?.into_iter().map(|ask| ask.id).collect();
-    assert_eq!(open, [shown.id.clone()]);
+    assert_eq!(open, std::slice::from_ref(&shown.id));
     assert_eq!(world.allow(&shown.id)?, 0);
     until("the end of the child", || Ok(live.try_wait()?))?;
     assert!(!world.made("lost"));
@@ -270,7 +270,7 @@ fn f14_beside_a_live_pi_parent_the_first_response_stands() -> Result<()> {
     assert_eq!(world.allow(&ask.id)?, 0);
     world.wait_made("one")?;
     until("the end of the child", || Ok(running.try_wait()?))?;
-    let ask = world.wait(&ask.id, "the answer delivered", |ask| ask.delivery == "confirmed")?;
+    world.wait(&ask.id, "the answer delivered", |ask| ask.delivery == "confirmed")?;
     parent.answer(&dialog, "No")?;
 
     // The parent is first.

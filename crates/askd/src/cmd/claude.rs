@@ -81,8 +81,7 @@ pub(super) fn serve(desk: &Desk, program: OsString, args: Vec<OsString>, exe: &P
 fn wrap(desk: &Desk, command: Vec<OsString>, host: HostKind) -> Done {
     // Without a daemon the time of an ask in the background is what its config says, or would if it could be read.
     let permissions = config::load(desk).map(|config| config.settings().permissions.clone());
-    let unreached =
-        permissions.map_or_else(|_| Settings::default().permissions, |set| set).background_timeout_secs;
+    let unreached = permissions.unwrap_or_else(|_| Settings::default().permissions).background_timeout_secs;
     let options = Options {
         command,
         host,

@@ -424,7 +424,7 @@ fn f10_a_requester_that_dies_or_leaves_is_withdrawn_and_a_ghost_is_not_shown() {
     // Where a number can be nobody else's, its request was never an ask.
     if times_asked(&world, "ghost") == 0 {
         assert!(!tree.request("s", "ghost").exists());
-        server.line("its requester died before askd saw it");
+        server.has_said("its requester died before askd saw it");
     }
 }
 

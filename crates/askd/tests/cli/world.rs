@@ -218,6 +218,13 @@ impl Running {
         }
     }
 
+    /// The same for one that may have come before.
+    pub(crate) fn has_said(&mut self, part: &str) {
+        if !self.seen.iter().any(|line| line.contains(part)) {
+            self.line(part);
+        }
+    }
+
     pub(crate) fn type_raw(&mut self, text: &str) {
         let input = self.input.as_mut().unwrap();
         input.write_all(text.as_bytes()).unwrap();

@@ -1,5 +1,7 @@
 //! Who answers, and who hears of it.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::stage::Stage;
@@ -183,7 +185,10 @@ fn a17_hooks_below_the_proxy_raise_nothing() {
     let owner = stage.said.find("the agent's mark", |line| line.starts_with("owner acp-"));
     let event = json!({"hook_event_name":"PermissionRequest","session_id":"s","transcript_path":"/nowhere","cwd":stage.world.home(),
         "permission_mode":"default","tool_name":"Bash","tool_input":{"command":"touch a"}});
-    let mut command = stage.world.command(&["hook", "claude-code"]);
+    // Below an agent that gives its permission requests to the proxy.
+    let script = r#"CLAUDE_PID=$$ "$0" hook claude-code; exit $?"#;
+    let args = ["-c", script, env!("CARGO_BIN_EXE_askd"), "--permission-prompt-tool", "stdio"];
+    let mut command = stage.world.command_of(Path::new("/bin/sh"), &args);
     command.env("ASKD_OWNER", owner.trim().strip_prefix("owner ").unwrap());
     let mut hook = Running::start(command);
     hook.type_raw(&event.to_string());
