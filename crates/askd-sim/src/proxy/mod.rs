@@ -9,6 +9,8 @@
 )]
 
 pub(crate) mod daemon;
+mod sides;
+mod threads;
 mod world;
 
 use std::collections::BTreeSet;
