@@ -38,6 +38,8 @@ pub struct Settings {
     pub max_held: usize,
     /// Most bytes that these hold together.
     pub max_held_bytes: usize,
+    /// Most of these bytes that the asks of one session and of everything below it hold, so that none fills it alone.
+    pub max_held_bytes_per_session: usize,
 }
 
 impl Default for Settings {
@@ -64,6 +66,7 @@ impl Default for Settings {
             max_open_per_session: 10_000,
             max_held: 50_000,
             max_held_bytes: 128 * 1024 * 1024,
+            max_held_bytes_per_session: 32 * 1024 * 1024,
         }
     }
 }

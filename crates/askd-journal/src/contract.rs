@@ -164,19 +164,22 @@ pub trait Reader: Send {
     }
     /// Asks that are not closed, with a head deadline at or before this wall time, earliest first.
     fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError>;
-    /// True when an entry with this id was committed.
-    fn contains(&self, entry: Uuid) -> Result<bool, JournalError>;
+    /// True when an entry with this id was committed to this stream.
+    fn contains(&self, stream: &StreamId, entry: Uuid) -> Result<bool, JournalError>;
 }
 
 /// One writer.
 pub trait Journal: Reader {
     /// All of the batch or nothing, durable when it returns. A batch that contradicts itself (two appends of one
-    /// stream, two holders of one claim, a claim for a stream that does not exist, an entry's id twice or committed before,
-    /// a stream that would begin without an entry) is refused with [`JournalError::Other`].
+    /// stream, two holders of one claim, a claim for a stream that does not exist, an entry's id twice, a stream that
+    /// would begin without an entry) is refused with [`JournalError::Other`]. That an id was never given before is the
+    /// writer's to know.
     fn commit(&mut self, batch: &Batch) -> Result<Committed, CommitError>;
     /// Deletes closed streams that were closed before this wall time, with their claims, at most `limit` of them;
     /// returns how many went.
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError>;
+    /// Other daemons may write to it at the same time, so that what only one may do has to be claimed here.
+    fn is_shared(&self) -> bool;
     /// A second view for queries, usable on another thread, seeing everything that was committed.
     fn reader(&self) -> Result<Box<dyn Reader>, JournalError>;
     /// Where it is, for people.

@@ -29,11 +29,6 @@ pub(crate) fn check(batch: &Batch) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// An entry whose id was committed before; its stream and version fit, so it is not a retry.
-pub(crate) fn repeated(id: uuid::Uuid) -> JournalError {
-    JournalError::Other(format!("the entry {id} is in the journal already"))
-}
-
 /// A claim for a stream that does not exist, also after the batch; nothing would ever prune it.
 pub(crate) fn orphaned(claim: &Claim) -> JournalError {
     JournalError::Other(format!("the claim {} is for {}, which does not exist", claim.name, claim.holder))

@@ -59,7 +59,10 @@ fn an_unknown_commit_is_resolved_by_the_entry_id() {
         journal.commit(&batch([one(&ask(1), 0, OPEN)])).unwrap();
         let tried = batch([one(&ask(1), 1, closed(1))]);
         assert!(matches!(journal.commit(&tried), Err(CommitError::Unknown(_))));
-        assert_eq!(journal.contains(tried.appends[0].entries[0].id).unwrap(), written);
+        assert_eq!(
+            journal.contains(&tried.appends[0].stream, tried.appends[0].entries[0].id).unwrap(),
+            written
+        );
         assert_eq!(journal.last().unwrap(), if written { 2 } else { 1 });
         assert_eq!(faults.so_far(), [Fired::Unknown { written }]);
         // Trying again is safe either way.
@@ -76,7 +79,7 @@ fn an_unknown_commit_may_have_been_a_conflict() {
     journal.faults().inject(Fault::UnknownWritten);
     let stale = batch([one(&ask(1), 0, OPEN)]);
     assert!(matches!(journal.commit(&stale), Err(CommitError::Unknown(_))));
-    assert!(!journal.contains(stale.appends[0].entries[0].id).unwrap());
+    assert!(!journal.contains(&stale.appends[0].stream, stale.appends[0].entries[0].id).unwrap());
     assert_eq!(journal.faults().so_far(), [Fired::Unknown { written: false }]);
 }
 

@@ -84,8 +84,8 @@ impl Reader for Disk {
         self.inner.due(wall_ms, limit)
     }
 
-    fn contains(&self, entry: Uuid) -> Result<bool, JournalError> {
-        if self.flaw == Some(Flaw::GuessesWritten) { Ok(true) } else { self.inner.contains(entry) }
+    fn contains(&self, stream: &StreamId, entry: Uuid) -> Result<bool, JournalError> {
+        if self.flaw == Some(Flaw::GuessesWritten) { Ok(true) } else { self.inner.contains(stream, entry) }
     }
 }
 
@@ -108,6 +108,10 @@ impl Journal for Disk {
 
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
         self.inner.prune(closed_before_wall_ms, limit)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, JournalError> {

@@ -55,13 +55,19 @@ fn key_claim(ask: &AskState) -> String {
     format!("key/{}", Hash256::of(text.as_bytes()))
 }
 
-/// Claims that one event takes or gives up, given the ask as it is after the batch.
-pub(crate) fn claims(id: AskId, event: &Event, ask: Option<&AskState>, batch: &mut Batch) {
+/// Claims that one event takes or gives up, given the ask as it is after the batch. `shared`: other daemons write to the
+/// journal too; else every ask that its key leads to is in memory, and nobody else could raise it.
+pub(crate) fn claims(id: AskId, event: &Event, ask: Option<&AskState>, shared: bool, batch: &mut Batch) {
     let Some(ask) = ask else { return };
     let holder = StreamId::Ask(id);
-    let key = Claim { name: key_claim(ask), holder: holder.clone() };
     if let Event::Asked { ask: asked } = event {
-        batch.claim(Claim { name: format!("handle/{}", asked.handle), holder });
+        batch.claim(Claim { name: format!("handle/{}", asked.handle), holder: holder.clone() });
+    }
+    if !shared {
+        return;
+    }
+    let key = Claim { name: key_claim(ask), holder };
+    if matches!(event, Event::Asked { .. }) {
         batch.claim(key.clone());
     }
     let reattachable = ask.is_open() || ask.delivery == Delivery::Pending;

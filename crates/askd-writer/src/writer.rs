@@ -289,11 +289,12 @@ impl<J: Journal> Writer<J> {
     /// of them.
     fn batch(&mut self, records: Vec<Record>, now: Now) -> Batch {
         let mut batch = Batch::default();
+        let shared = self.journal.is_shared();
         let mut places: BTreeMap<StreamId, usize> = BTreeMap::new();
         for record in records {
             let Record { stream, at, event } = record;
             if let StreamId::Ask(id) = &stream {
-                heads::claims(*id, &event, self.state.ask(*id), &mut batch);
+                heads::claims(*id, &event, self.state.ask(*id), shared, &mut batch);
             }
             let place = *places.entry(stream.clone()).or_insert_with(|| {
                 batch.appends.push(Append {
@@ -336,8 +337,8 @@ impl<J: Journal> Writer<J> {
             }
             Err(CommitError::Unknown(why)) => {
                 // Never guess: the entry's own id tells whether the batch is there.
-                let first = batch.appends.iter().find_map(|a| a.entries.first()).map(|e| e.id);
-                match first.map(|id| self.journal.contains(id)) {
+                let first = batch.appends.iter().find_map(|a| Some((&a.stream, a.entries.first()?.id)));
+                match first.map(|(stream, id)| self.journal.contains(stream, id)) {
                     Some(Ok(true)) => return Settled::Written(None),
                     Some(Ok(false)) | None => why,
                     Some(Err(error)) => {

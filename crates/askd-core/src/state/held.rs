@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::ask::{Action, Ask, Choice};
 use crate::command::Raise;
+use crate::id::SessionKey;
 
 use super::State;
 
@@ -39,7 +40,27 @@ impl State {
                 limits.max_held_bytes / MIB
             ));
         }
+        let root = raise.parent.as_ref().map_or_else(|| self.root_of(&raise.session), |p| self.root_of(p));
+        let share = limits.max_held_bytes_per_session;
+        let held = self.held_by(&root, share.saturating_sub(size));
+        if held.saturating_add(size) > share {
+            return Err(format!(
+                "this ask has {size} bytes, and askd holds {held} of at most {} MiB for asks of {root} and its subagents \
+                 that are open or not yet delivered; answer or withdraw some of them first, or ask with less",
+                share / MIB
+            ));
+        }
         Ok(())
+    }
+
+    /// Bytes that the asks of a session and of everything below it hold; not counted while all asks together hold no
+    /// more than is of interest.
+    fn held_by(&self, root: &SessionKey, interest: usize) -> usize {
+        if self.held_bytes <= interest {
+            return 0;
+        }
+        let theirs = self.asks.values().filter(|ask| self.root_of(ask.session()) == *root);
+        theirs.map(|ask| weight(&ask.ask)).sum()
     }
 }
 

@@ -342,6 +342,35 @@ fn s7_what_all_asks_hold_together_is_limited_and_freed_with_them() {
 }
 
 #[test]
+fn s7_no_session_fills_what_all_may_hold() {
+    let settings =
+        Settings { max_held_bytes: 40_000, max_held_bytes_per_session: 10_000, ..Settings::default() };
+    let mut world = World::new(settings);
+    let sized = |n: u32, session: &str, bytes: usize| {
+        let mut raise = Raise { kind: RequesterKind::Script, ..raise(n, session) };
+        raise.action.input = Some(format!("\"{}\"", "x".repeat(bytes)));
+        raise
+    };
+    let refusal = |world: &mut World, raise: Raise| match world.run(&Command::Raise(Box::new(raise))) {
+        Err(Refusal::CapReached(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    let first = world.raise(&sized(0, "a", 7_000));
+    let text = refusal(&mut world, sized(1, "a", 2_000));
+    assert!(text.contains("/a and its subagents") && text.contains("answer or withdraw"), "{text}");
+    // Its subagents have no share of their own.
+    let parent = Some(sized(0, "a", 1).session);
+    refusal(&mut world, Raise { parent: parent.clone(), ..sized(2, "child", 2_000) });
+    // Others do, and they get back to what they have.
+    let other = world.raise(&sized(3, "b", 7_000));
+    assert_eq!(world.raise(&Raise { id: id(99), ..sized(3, "b", 7_000) }), other);
+    // Room comes back with what is over.
+    world.withdraw(first, Cause::Cancelled).unwrap();
+    world.raise(&Raise { parent, ..sized(4, "child", 7_000) });
+    refusal(&mut world, sized(5, "a", 2_000));
+}
+
+#[test]
 fn s7_texts_that_stay_in_memory_have_a_longest() {
     let mut world = default();
     let long = Some("x".repeat(20_000));

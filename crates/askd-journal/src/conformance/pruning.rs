@@ -23,7 +23,7 @@ pub(super) fn old_ones(journal: &mut dyn Journal) {
         assert_eq!(journal.head(&append.stream).unwrap().is_some(), stays, "{}", append.stream);
         assert_eq!(journal.read(&append.stream).unwrap().len(), if stays { 3 } else { 0 });
         for entry in &append.entries {
-            assert_eq!(journal.contains(entry.id).unwrap(), stays);
+            assert_eq!(journal.contains(&append.stream, entry.id).unwrap(), stays);
         }
     }
     // What is left of the feed is in order, at its old places.

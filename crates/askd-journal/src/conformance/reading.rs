@@ -16,7 +16,7 @@ pub(super) fn empty(journal: &mut dyn Journal) {
     assert_eq!(journal.open_heads().unwrap(), []);
     assert_eq!(journal.due(i64::MAX, 10).unwrap(), []);
     assert_eq!(journal.holder("key/a").unwrap(), None);
-    assert!(!journal.contains(Uuid::nil()).unwrap());
+    assert!(!journal.contains(&ask(1), Uuid::nil()).unwrap());
     assert_eq!(journal.prune(i64::MAX, 10).unwrap(), 0);
     assert!(!journal.describe().is_empty());
 }
@@ -85,15 +85,17 @@ pub(super) fn due(journal: &mut dyn Journal) {
 
 pub(super) fn contains(journal: &mut dyn Journal) {
     let appends: Vec<Append> = (0..5).map(|n| some(&ask(n), 0, 3, OPEN)).collect();
-    let ids: Vec<Uuid> = appends.iter().flat_map(|a| &a.entries).map(|e| e.id).collect();
-    for id in &ids {
-        assert!(!journal.contains(*id).unwrap());
+    let ids: Vec<(StreamId, Uuid)> =
+        appends.iter().flat_map(|a| a.entries.iter().map(|e| (a.stream.clone(), e.id))).collect();
+    for (stream, id) in &ids {
+        assert!(!journal.contains(stream, *id).unwrap());
     }
     journal.commit(&batch(appends)).unwrap();
-    for id in &ids {
-        assert!(journal.contains(*id).unwrap());
+    for (stream, id) in &ids {
+        assert!(journal.contains(stream, *id).unwrap());
+        assert_eq!(journal.contains(&ask(0), *id).unwrap(), *stream == ask(0), "of that stream only");
+        assert!(!journal.contains(stream, Uuid::nil()).unwrap());
     }
-    assert!(!journal.contains(Uuid::nil()).unwrap());
 }
 
 pub(super) fn feed(journal: &mut dyn Journal) {

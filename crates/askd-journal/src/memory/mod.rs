@@ -111,8 +111,8 @@ impl Reader for MemoryReader {
         self.look(|store| Ok(store.due(wall_ms, limit)))
     }
 
-    fn contains(&self, entry: Uuid) -> Result<bool, JournalError> {
-        self.look(|store| Ok(store.contains(entry)))
+    fn contains(&self, stream: &StreamId, entry: Uuid) -> Result<bool, JournalError> {
+        self.look(|store| Ok(store.contains(stream, entry)))
     }
 }
 
@@ -145,8 +145,8 @@ impl Reader for MemoryJournal {
         self.view.due(wall_ms, limit)
     }
 
-    fn contains(&self, entry: Uuid) -> Result<bool, JournalError> {
-        self.view.contains(entry)
+    fn contains(&self, stream: &StreamId, entry: Uuid) -> Result<bool, JournalError> {
+        self.view.contains(stream, entry)
     }
 }
 
@@ -186,6 +186,11 @@ impl Journal for MemoryJournal {
 
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
         Ok(self.view.store.lock().prune(closed_before_wall_ms, limit))
+    }
+
+    /// It can play a second daemon.
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, JournalError> {

@@ -1,7 +1,7 @@
 //! The committed data of the in-memory engine. Events are kept as the text that a disk would hold, so that an event
 //! that does not survive being written shows itself here too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use askd_core::id::{AskId, StreamId};
 use askd_core::time::Stamp;
@@ -18,7 +18,6 @@ pub(super) struct Store {
     entries: BTreeMap<Position, Row>,
     streams: BTreeMap<StreamId, Stream>,
     claims: BTreeMap<String, StreamId>,
-    ids: BTreeSet<Uuid>,
 }
 
 #[derive(Debug)]
@@ -61,9 +60,6 @@ impl Store {
         }
         let mut events = Vec::new();
         for entry in batch.appends.iter().flat_map(|a| &a.entries) {
-            if self.ids.contains(&entry.id) {
-                return Err(shape::repeated(entry.id).into());
-            }
             events.push(text::encode(&entry.event)?);
         }
         let begins = |stream: &StreamId| batch.appends.iter().any(|append| append.stream == *stream);
@@ -84,7 +80,6 @@ impl Store {
                 self.last += 1;
                 positions.push(self.last);
                 let (id, at) = (entry.id, entry.at);
-                self.ids.insert(id);
                 let version = positions.len() as Version;
                 self.entries.insert(self.last, Row { stream: append.stream.clone(), version, id, at, event });
             }
@@ -126,9 +121,7 @@ impl Store {
         old.truncate(limit);
         for (_, _, id) in &old {
             for position in self.streams.remove(id).map(|stream| stream.positions).unwrap_or_default() {
-                if let Some(row) = self.entries.remove(&position) {
-                    self.ids.remove(&row.id);
-                }
+                self.entries.remove(&position);
             }
             self.claims.retain(|_, holder| holder != id);
         }
@@ -179,8 +172,9 @@ impl Store {
         due.into_iter().take(limit).map(|(_, _, ask)| ask).collect()
     }
 
-    pub(super) fn contains(&self, entry: Uuid) -> bool {
-        self.ids.contains(&entry)
+    pub(super) fn contains(&self, stream: &StreamId, entry: Uuid) -> bool {
+        let positions = self.streams.get(stream).map(|s| s.positions.as_slice()).unwrap_or_default();
+        positions.iter().any(|at| self.entries.get(at).is_some_and(|row| row.id == entry))
     }
 }
 

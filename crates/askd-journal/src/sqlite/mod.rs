@@ -167,6 +167,11 @@ impl Journal for SqliteJournal {
         write::prune(&self.view, closed_before_wall_ms, limit)
     }
 
+    /// The file is locked.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn reader(&self) -> Result<Box<dyn Reader>, JournalError> {
         let place = Place::known(self.view.path());
         let connection = connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -214,8 +219,8 @@ macro_rules! read_through_view {
                 self.view.due(wall_ms, limit)
             }
 
-            fn contains(&self, entry: Uuid) -> Result<bool, JournalError> {
-                self.view.contains(entry)
+            fn contains(&self, stream: &StreamId, entry: Uuid) -> Result<bool, JournalError> {
+                self.view.contains(stream, entry)
             }
         }
     };

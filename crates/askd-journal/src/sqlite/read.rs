@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use askd_core::id::{AskId, StreamId};
 use askd_core::time::{BootId, Stamp};
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params};
 use uuid::Uuid;
 
 use super::error::At as _;
@@ -36,17 +36,36 @@ macro_rules! heads {
 }
 
 const HEAD: &str = heads!("WHERE stream = ?1");
-const READ: &str = entries!("WHERE e.began = (SELECT began FROM head WHERE stream = ?1) ORDER BY e.version");
+/// From a stream's newest entry back to its first. A chain that is broken ends early, and none goes forward.
+macro_rules! chain {
+    ($select:expr) => {
+        concat!(
+            "WITH RECURSIVE chain(position) AS (
+                SELECT last FROM head WHERE stream = ?1
+                UNION ALL SELECT b.previous FROM chain n CROSS JOIN entry b ON b.position = n.position
+                WHERE b.previous < b.position
+            ) ",
+            $select
+        )
+    };
+}
+
+/// The newest first.
+const READ: &str = chain!(
+    "SELECT e.position, e.began, e.version, e.id, e.at_wall_ms, e.at_boot_ms, e.at_boot, e.sum, e.event,
+     h.stream, h.version FROM chain n CROSS JOIN entry e ON e.position = n.position
+     LEFT JOIN head h ON h.began = e.began"
+);
 const FEED: &str = entries!("WHERE e.position > ?1 ORDER BY e.position LIMIT ?2");
 const NEWEST: &str = entries!("ORDER BY e.position DESC LIMIT ?1");
-const OPEN_HEADS: &str = heads!("INDEXED BY head_live WHERE state <> 'closed'");
+const OPEN_HEADS: &str = heads!("INDEXED BY head_live WHERE live IS NOT NULL ORDER BY began");
 /// 'ask0' is what follows every 'ask/…'; the plus signs keep SQLite from going through all asks by name.
 const DUE: &str = heads!(
-    "INDEXED BY head_live WHERE state <> 'closed' AND due_wall_ms <= ?1 AND +stream > 'ask/' AND +stream < 'ask0'
-     ORDER BY due_wall_ms, began LIMIT ?2"
+    "INDEXED BY head_live WHERE live IS NOT NULL AND due_wall_ms <= ?1 AND +stream > 'ask/' AND +stream < 'ask0'"
 );
 const HOLDER: &str = "SELECT h.stream FROM claim c LEFT JOIN head h ON h.began = c.began WHERE c.name = ?1";
-const CONTAINS: &str = "SELECT 1 FROM entry WHERE id = ?1";
+const CONTAINS: &str =
+    chain!("SELECT 1 FROM chain n CROSS JOIN entry e ON e.position = n.position WHERE e.id = ?2 LIMIT 1");
 const LAST: &str = "SELECT max(coalesce((SELECT max(position) FROM entry), 0),
                     coalesce((SELECT position FROM mark WHERE name = 'pruned'), 0))";
 
@@ -75,10 +94,12 @@ impl View {
     }
 
     pub(super) fn read(&self, stream: &StreamId) -> Result<Vec<Positioned>, JournalError> {
-        let found = self.rows(READ, [stream.to_string()], |row| {
+        let mut found = self.rows(READ, [stream.to_string()], |row| {
             Ok((self.entry_row(row)?, row.get(10).at(&self.path)?))
         })?;
+        found.reverse();
         let whole = found.iter().map(|(entry, _)| entry.version).eq(1..=found.len() as u64)
+            && found.iter().all(|(entry, _)| entry.stream == *stream)
             && found.last().is_none_or(|(entry, version)| i64::try_from(entry.version) == Ok(*version));
         if !whole {
             return Err(self.corrupt(format!("{stream} has lost entries")));
@@ -96,8 +117,7 @@ impl View {
     }
 
     pub(super) fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError> {
-        let mut open = self.rows(OPEN_HEADS, [], |row| self.head_row(row))?;
-        open.sort_by_key(|(_, _, began, _)| *began);
+        let open = self.rows(OPEN_HEADS, [], |row| self.head_row(row))?;
         Ok(open.into_iter().map(|(stream, version, _, head)| (stream, version, head)).collect())
     }
 
@@ -114,14 +134,17 @@ impl View {
     }
 
     pub(super) fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError> {
-        self.rows(DUE, [wall_ms, clamped(limit as u64)], |row| match self.head_row(row)?.0 {
-            StreamId::Ask(ask) => Ok(ask),
-            other => Err(self.corrupt(format!("{other} is no ask"))),
-        })
+        let mut due = self.rows(DUE, [wall_ms], |row| match self.head_row(row)? {
+            (StreamId::Ask(ask), _, began, head) => Ok((head.due_wall_ms, began, ask)),
+            (other, ..) => Err(self.corrupt(format!("{other} is no ask"))),
+        })?;
+        due.sort();
+        Ok(due.into_iter().take(limit).map(|(_, _, ask)| ask).collect())
     }
 
-    pub(super) fn contains(&self, entry: Uuid) -> Result<bool, JournalError> {
-        self.statement(CONTAINS)?.exists([entry.as_bytes().as_slice()]).at(&self.path)
+    pub(super) fn contains(&self, stream: &StreamId, entry: Uuid) -> Result<bool, JournalError> {
+        let id = entry.as_bytes().as_slice();
+        self.statement(CONTAINS)?.exists(params![stream.to_string(), id]).at(&self.path)
     }
 
     /// Reads what the start will rely on: the newest entries, and that their streams' heads agree with them.
@@ -265,7 +288,9 @@ mod tests {
             assert!(!steps.is_empty(), "{sql}");
             for step in &steps {
                 assert!(!step.contains("TEMP B-TREE"), "{sql}: {steps:?}");
-                let bounded = sql == NEWEST || step.contains("head_live") || step.contains("CONSTANT ROW");
+                let of_one_stream = matches!(step.as_str(), "SCAN n" | "SCAN chain");
+                let bounded = sql == NEWEST || of_one_stream || step.contains("head_live");
+                let bounded = bounded || step.contains("CONSTANT ROW");
                 assert!(bounded || !step.starts_with("SCAN"), "{sql}: {steps:?}");
             }
         }

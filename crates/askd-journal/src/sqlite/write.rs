@@ -7,7 +7,9 @@ use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
 use super::error::{At as _, is_certain, is_taken, sort};
 use super::read::View;
-use crate::contract::{Append, Batch, Claim, CommitError, Committed, JournalError, Position, Version};
+use crate::contract::{
+    Append, Batch, Claim, CommitError, Committed, HeadState, JournalError, Position, Version,
+};
 use crate::{shape, text};
 
 /// Free pages are kept for the entries to come; only what is more than this many, and more than a quarter of the file,
@@ -47,7 +49,7 @@ fn conflicts(view: &View, batch: &Batch) -> Result<CommitError, JournalError> {
     let mut find = view.statement(FIND)?;
     let mut streams = Vec::new();
     for append in &batch.appends {
-        if found(view, &mut find, &append.stream)?.map_or(0, |(_, version)| version) != append.expected {
+        if found(view, &mut find, &append.stream)?.map_or(0, |found| found.version) != append.expected {
             streams.push(append.stream.clone());
         }
     }
@@ -65,16 +67,19 @@ fn conflicts(view: &View, batch: &Batch) -> Result<CommitError, JournalError> {
     Ok(CommitError::Conflict { streams, claims })
 }
 
-const FIND: &str = "SELECT began, version FROM head WHERE stream = ?1";
+const FIND: &str = "SELECT began, version, live, last, claims FROM head WHERE stream = ?1";
 const INSERT_ENTRY: &str =
-    "INSERT INTO entry(position, began, version, id, at_wall_ms, at_boot_ms, at_boot, sum, event)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    "INSERT INTO entry(position, began, version, previous, id, at_wall_ms, at_boot_ms, at_boot, sum, event)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 const INSERT_HEAD: &str =
-    "INSERT INTO head(began, stream, version, state, root, due_wall_ms, closed_wall_ms, sum)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING";
+    "INSERT INTO head(began, stream, version, state, root, due_wall_ms, closed_wall_ms, sum, last, claims,
+    live) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING";
 const UPDATE_HEAD: &str =
-    "UPDATE head SET version = ?2, state = ?3, root = ?4, due_wall_ms = ?5, closed_wall_ms = ?6, sum = ?7
-    WHERE began = ?1 AND version = ?8";
+    "UPDATE head SET version = ?2, state = ?3, root = ?4, due_wall_ms = ?5, closed_wall_ms = ?6, sum = ?7, last = ?8,
+    claims = ?9 WHERE began = ?1 AND version = ?10";
+/// For heads that are closed by it, or live again. Setting a column writes its indices, also where nothing changes.
+const UPDATE_LIVE: &str = "UPDATE head SET live = ?2 WHERE began = ?1";
+const UPDATE_CLAIMS: &str = "UPDATE head SET claims = ?2 WHERE began = ?1";
 const RELEASE: &str = "DELETE FROM claim WHERE name = ?1 AND began = ?2";
 const TAKE: &str = "INSERT INTO claim(name, began) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 const HOLDS: &str = "SELECT 1 FROM claim WHERE name = ?1 AND began = ?2";
@@ -92,17 +97,77 @@ impl From<JournalError> for Stop {
     }
 }
 
-/// Where a stream began, and its version.
+/// What a head says of its stream besides what the contract has.
+struct Found {
+    began: Position,
+    version: Version,
+    live: Option<i64>,
+    /// Position of the newest entry.
+    last: Position,
+    /// Names of the claims that it holds.
+    claims: Vec<String>,
+}
+
 fn found(
     view: &View,
     find: &mut CachedStatement<'_>,
     stream: &StreamId,
-) -> Result<Option<(Position, Version)>, JournalError> {
-    let row = find
-        .query_row([stream.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()
-        .at(view.path())?;
-    row.map(|(began, version)| Ok((view.count(began)?, view.count(version)?))).transpose()
+) -> Result<Option<Found>, JournalError> {
+    let path = view.path();
+    let mut rows = find.query([stream.to_string()]).at(path)?;
+    let Some(row) = rows.next().at(path)? else { return Ok(None) };
+    let number = |column: usize| view.count(row.get(column).at(path)?);
+    let claims: Option<String> = row.get(4).at(path)?;
+    Ok(Some(Found {
+        began: number(0)?,
+        version: number(1)?,
+        live: row.get(2).at(path)?,
+        last: number(3)?,
+        claims: names(view, claims.as_deref())?,
+    }))
+}
+
+/// Names of claims out of a head.
+fn names(view: &View, text: Option<&str>) -> Result<Vec<String>, JournalError> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    serde_json::from_str(text)
+        .map_err(|e| view.corrupt(format!("the claims in a head do not read back: {e}")))
+}
+
+/// The same for a head; `None`: none.
+fn written(names: &[String]) -> Result<Option<String>, JournalError> {
+    let text = (!names.is_empty()).then(|| serde_json::to_string(names)).transpose();
+    text.map_err(|e| JournalError::Other(format!("claims cannot be written: {e}")))
+}
+
+/// What a batch does with the claims of one stream.
+#[derive(Default)]
+struct Changed<'b> {
+    release: Vec<&'b str>,
+    take: Vec<&'b str>,
+}
+
+impl Changed<'_> {
+    /// The names that the stream holds afterwards.
+    fn apply(&self, names: &mut Vec<String>) {
+        names.retain(|name| !self.release.contains(&name.as_str()));
+        for name in &self.take {
+            if !names.iter().any(|held| held == name) {
+                names.push((*name).to_owned());
+            }
+        }
+    }
+}
+
+fn changed(batch: &Batch) -> BTreeMap<&StreamId, Changed<'_>> {
+    let mut all: BTreeMap<&StreamId, Changed<'_>> = BTreeMap::new();
+    for claim in &batch.release {
+        all.entry(&claim.holder).or_default().release.push(&claim.name);
+    }
+    for claim in &batch.take {
+        all.entry(&claim.holder).or_default().take.push(&claim.name);
+    }
+    all
 }
 
 /// Writes a batch into the open transaction, and looks for conflicts where it meets them.
@@ -132,26 +197,38 @@ impl<'v> Writer<'v> {
 
     fn write(mut self, batch: &Batch, events: &[Vec<String>]) -> Result<Committed, Stop> {
         let first = self.next;
+        let mut changed = changed(batch);
         for (append, events) in batch.appends.iter().zip(events) {
-            self.append(append, events)?;
+            self.append(append, events, changed.remove(&append.stream).unwrap_or_default())?;
         }
         self.claims(batch)?;
+        // Streams that change nothing else.
+        for (stream, changed) in changed {
+            let Some(mut head) = found(self.view, &mut self.find, stream)? else { continue };
+            changed.apply(&mut head.claims);
+            let (began, claims) = (head.began.cast_signed(), written(&head.claims)?);
+            self.view.statement(UPDATE_CLAIMS)?.execute(params![began, claims]).at(self.view.path())?;
+        }
         Ok(Committed { first, last: self.next - 1 })
     }
 
-    fn append(&mut self, append: &Append, events: &[String]) -> Result<(), Stop> {
+    fn append(&mut self, append: &Append, events: &[String], changed: Changed<'_>) -> Result<(), Stop> {
         let stream = append.stream.to_string();
-        let began = match append.expected {
-            0 => self.next,
+        let mut before = match append.expected {
+            0 => Found { began: self.next, version: 0, live: None, last: 0, claims: Vec::new() },
             expected => match found(self.view, &mut self.find, &append.stream)? {
-                Some((began, version)) if version == expected => began,
+                Some(found) if found.version == expected => found,
                 _ => return Err(Stop::Stale),
             },
         };
+        changed.apply(&mut before.claims);
+        let claims = written(&before.claims)?;
         // The head comes first: a stale writer meets it before it has written anything.
-        if !self.head(append, &stream, began).at(self.view.path())? {
+        if !self.head(append, &stream, &before, claims.as_deref()).at(self.view.path())? {
             return Err(Stop::Stale);
         }
+        let began = before.began;
+        let mut previous = (append.expected > 0).then_some(before.last);
         self.began.insert(append.stream.clone(), began);
         for ((entry, event), version) in append.entries.iter().zip(events).zip(append.expected + 1..) {
             let at = entry.at;
@@ -159,6 +236,7 @@ impl<'v> Writer<'v> {
                 self.next.cast_signed(),
                 began.cast_signed(),
                 version.cast_signed(),
+                previous.map(u64::cast_signed),
                 entry.id.as_bytes().as_slice(),
                 at.wall_ms,
                 at.boot_ms.cast_signed(),
@@ -167,11 +245,11 @@ impl<'v> Writer<'v> {
                 event,
             ]);
             match inserted {
-                Ok(_) => self.next += 1,
-                Err(e) if is_taken(&e) && self.view.contains(entry.id)? => {
-                    return Err(shape::repeated(entry.id).into());
+                Ok(_) => {
+                    previous = Some(self.next);
+                    self.next += 1;
                 }
-                // The head did not know of this version: the constraint is the second guard of the compare-and-set.
+                // Somebody else took this position, which no head told.
                 Err(e) if is_taken(&e) => return Err(Stop::Stale),
                 Err(e) => return Err(sort(self.view.path(), &e).into()),
             }
@@ -180,20 +258,37 @@ impl<'v> Writer<'v> {
     }
 
     /// False when the head is not at the expected version.
-    fn head(&mut self, append: &Append, stream: &str, began: Position) -> rusqlite::Result<bool> {
+    fn head(
+        &mut self,
+        append: &Append,
+        stream: &str,
+        before: &Found,
+        claims: Option<&str>,
+    ) -> rusqlite::Result<bool> {
         let head = &append.head;
         let state = text::state_name(head.state);
-        let version = append.expected + append.entries.len() as u64;
-        let sum = text::head_sum(stream, version, began, head);
-        let (began, version) = (began.cast_signed(), version.cast_signed());
+        let count = append.entries.len() as u64;
+        let version = append.expected + count;
+        let sum = text::head_sum(stream, version, before.began, head);
+        let last = if count == 0 { before.last } else { self.next + count - 1 };
+        let (began, version, last) = (before.began.cast_signed(), version.cast_signed(), last.cast_signed());
         let (root, due, closed) = (&head.root, head.due_wall_ms, head.closed_wall_ms);
-        let written = if append.expected == 0 {
-            self.insert_head.execute(params![began, stream, version, state, root, due, closed, sum])
-        } else {
-            let expected = append.expected.cast_signed();
-            self.update_head.execute(params![began, version, state, root, due, closed, sum, expected])
-        };
-        written.map(|rows| rows == 1)
+        let live = (head.state != HeadState::Closed).then_some(1);
+        if append.expected == 0 {
+            let insert = &mut self.insert_head;
+            return insert
+                .execute(params![began, stream, version, state, root, due, closed, sum, last, claims, live])
+                .map(|rows| rows == 1);
+        }
+        let expected = append.expected.cast_signed();
+        let is_there = self
+            .update_head
+            .execute(params![began, version, state, root, due, closed, sum, last, claims, expected])?
+            == 1;
+        if is_there && live != before.live {
+            self.view.connection.prepare_cached(UPDATE_LIVE)?.execute(params![began, live])?;
+        }
+        Ok(is_there)
     }
 
     fn claims(&mut self, batch: &Batch) -> Result<(), Stop> {
@@ -222,7 +317,7 @@ impl<'v> Writer<'v> {
     fn holder(&mut self, stream: &StreamId) -> Result<Option<i64>, JournalError> {
         let began = match self.began.get(stream) {
             Some(began) => Some(*began),
-            None => found(self.view, &mut self.find, stream)?.map(|(began, _)| began),
+            None => found(self.view, &mut self.find, stream)?.map(|found| found.began),
         };
         Ok(began.map(u64::cast_signed))
     }
@@ -243,14 +338,8 @@ pub(super) fn prune(view: &View, closed_before_wall_ms: i64, limit: usize) -> Re
     view.statement("UPDATE mark SET position = ?1 WHERE name = 'pruned'")?
         .execute([last.cast_signed()])
         .at(view.path())?;
-    for began in &old {
-        for sql in [
-            "DELETE FROM entry WHERE began = ?1",
-            "DELETE FROM claim WHERE began = ?1",
-            "DELETE FROM head WHERE began = ?1",
-        ] {
-            view.statement(sql)?.execute([began]).at(view.path())?;
-        }
+    for began in old.iter().copied() {
+        forget(view, began)?;
     }
     transaction.commit().map_err(|e| match e {
         CommitError::Failed(e) => e,
@@ -259,6 +348,28 @@ pub(super) fn prune(view: &View, closed_before_wall_ms: i64, limit: usize) -> Re
     })?;
     give_back(view)?;
     Ok(old.len())
+}
+
+/// A stream, its entries from the newest back, and its claims.
+fn forget(view: &View, began: i64) -> Result<(), JournalError> {
+    let (last, claims): (Option<i64>, Option<String>) = view
+        .statement("DELETE FROM head WHERE began = ?1 RETURNING last, claims")?
+        .query_row([began], |row| Ok((row.get(0)?, row.get(1)?)))
+        .at(view.path())?;
+    for name in names(view, claims.as_deref())? {
+        view.statement(RELEASE)?.execute(params![name, began]).at(view.path())?;
+    }
+    let mut next = last;
+    while let Some(position) = next {
+        // One that another stream's head leads to by mistake stays; `began` is in the sum of what is read.
+        next = view
+            .statement("DELETE FROM entry WHERE position = ?1 AND began = ?2 RETURNING previous")?
+            .query_row([position, began], |row| row.get(0))
+            .optional()
+            .at(view.path())?
+            .flatten();
+    }
+    Ok(())
 }
 
 /// Shrinks the file when far more of it is free than the coming entries will need.

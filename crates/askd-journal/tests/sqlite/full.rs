@@ -80,7 +80,7 @@ fn fill(journal: &mut dyn Journal, from: u128, size: usize) -> u128 {
             Err(CommitError::Failed(JournalError::Full { .. })) => {
                 assert_eq!(journal.last().unwrap(), before);
                 assert_eq!(journal.head(&ask(n)).unwrap(), None);
-                assert!(!journal.contains(tried.appends[0].entries[0].id).unwrap());
+                assert!(!journal.contains(&tried.appends[0].stream, tried.appends[0].entries[0].id).unwrap());
                 return n - from;
             }
             Err(e) => panic!("{e:?}"),

@@ -40,7 +40,7 @@ fn commit_until_files_may_not_grow() {
         };
         // Whatever a restart would find, this daemon goes on from what it knew.
         assert_eq!(journal.last().unwrap(), before);
-        assert!(!journal.contains(tried.appends[0].entries[0].id).unwrap());
+        assert!(!journal.contains(&tried.appends[0].stream, tried.appends[0].entries[0].id).unwrap());
         println!("said {n} {said}");
     }
 }

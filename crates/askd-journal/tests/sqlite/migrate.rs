@@ -37,6 +37,16 @@ fn has_view(file: &Connection) -> bool {
         > 0
 }
 
+/// The same, one step further.
+fn readable() -> Place {
+    let place = old();
+    let file = Connection::open(place.path()).unwrap();
+    file.execute_batch(include_str!("v2.sql")).unwrap();
+    drop(file);
+    assert_eq!(schema(&place.path()), (2, true));
+    place
+}
+
 fn backup(place: &Place) -> PathBuf {
     beside(&place.path(), ".v1.bak")
 }
@@ -69,7 +79,7 @@ fn version_1_goes_forward_with_a_backup() {
     journal.commit(&batch([one(&ask(5), 0, askd_journal::conformance::hand::closed(1))])).unwrap();
     assert_eq!(journal.prune(100_000, 10).unwrap(), 2);
     drop(journal);
-    assert_eq!(schema(&place.path()), (2, true));
+    assert_eq!(schema(&place.path()), (3, true));
     let shell = Connection::open(place.path()).unwrap();
     let handle: String =
         shell.query_row("SELECT handle FROM log WHERE event = 'settled'", [], |row| row.get(0)).unwrap();
@@ -88,11 +98,53 @@ fn version_1_goes_forward_with_a_backup() {
     assert_eq!(fs::metadata(&backup).unwrap().modified().unwrap(), modified);
 }
 
+/// What version 3 keeps in other places is there: chains of entries, claims in heads.
+#[test]
+fn version_2_goes_forward_and_its_streams_go_on() {
+    let place = readable();
+    let mut journal = place.open();
+    check_content(&picture(&journal, &CLAIMS));
+    assert_eq!(schema(&beside(&place.path(), ".v2.bak")), (2, true));
+    let ids = |journal: &askd_journal::SqliteJournal, stream: &_| -> Vec<_> {
+        journal.read(stream).unwrap().iter().map(|e| e.entry.id).collect()
+    };
+    let before = ids(&journal, &ask(1));
+    assert_eq!(before.len(), 3);
+    assert!(before.iter().all(|id| journal.contains(&ask(1), *id).unwrap()));
+    // The stream goes on where it was, keeps its claim, and takes another.
+    let more = askd_journal::Batch {
+        take: vec![askd_journal::conformance::hand::claim("handle/m2x", &ask(1))],
+        ..batch([one(&ask(1), 3, askd_journal::conformance::hand::closed(1))])
+    };
+    journal.commit(&more).unwrap();
+    let after = ids(&journal, &ask(1));
+    assert_eq!((&after[..3], after.len()), (&before[..], 4));
+    drop(journal);
+    let mut journal = place.open();
+    assert_eq!(ids(&journal, &ask(1)), after);
+    for name in ["handle/k7f", "handle/m2x"] {
+        assert_eq!(journal.holder(name).unwrap(), Some(ask(1)));
+    }
+    // And goes as a whole, with both.
+    assert_eq!(journal.prune(100_000, 10).unwrap(), 2);
+    assert!(ids(&journal, &ask(1)).is_empty());
+    for name in ["handle/k7f", "handle/m2x"] {
+        assert_eq!(journal.holder(name).unwrap(), None);
+    }
+    drop(journal);
+    let file = Connection::open(place.path()).unwrap();
+    for (table, left) in [("entry", 1), ("claim", 0), ("head", 1)] {
+        let count: i64 =
+            file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+        assert_eq!(count, left, "{table}");
+    }
+}
+
 #[test]
 fn a_new_journal_has_the_newest_schema_and_no_backup() {
     let place = Place::new();
     drop(place.open());
-    assert_eq!(schema(&place.path()), (2, true));
+    assert_eq!(schema(&place.path()), (3, true));
     assert_eq!(files(&place.dir()).len(), 2, "{:?}", files(&place.dir()));
 }
 
@@ -101,12 +153,12 @@ fn a_newer_journal_is_refused_and_stays_as_it_is() {
     let place = Place::new();
     drop(place.open());
     let file = Connection::open(place.path()).unwrap();
-    file.pragma_update(None, "user_version", 3).unwrap();
+    file.pragma_update(None, "user_version", 4).unwrap();
     file.execute_batch("CREATE TABLE what_askd_will_have(x); PRAGMA journal_mode = DELETE").unwrap();
     drop(file);
     let before = fs::read(place.path()).unwrap();
     match open(&place.path()) {
-        Err(e @ JournalError::Newer { found: 3, known: 2, .. }) => {
+        Err(e @ JournalError::Newer { found: 4, known: 3, .. }) => {
             assert!(e.to_string().contains("upgrade askd"), "{e}");
         }
         other => panic!("{other:?}"),
@@ -133,7 +185,7 @@ fn a_migration_that_fails_changes_nothing() {
     }
     in_the_way("DROP VIEW log");
     check_content(&picture(&place.open(), &CLAIMS));
-    assert_eq!(schema(&place.path()), (2, true));
+    assert_eq!(schema(&place.path()), (3, true));
 }
 
 #[test]
