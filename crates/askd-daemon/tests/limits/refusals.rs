@@ -252,7 +252,12 @@ fn s7_a_subscriber_that_does_not_read_is_told_what_it_missed_and_goes_on() {
     let mut slow = world.person().events(None, None).unwrap();
     assert!(matches!(slow.receive().unwrap().unwrap().event, StreamEvent::Snapshot { .. }));
     let (mut requester, mut person) = (world.requester(), world.person_connection());
-    let sized = |key: &str| ask(key, &"x".repeat(2 * MIB));
+    // Each of a session of its own: one alone may not hold so much.
+    let sized = |key: &str| {
+        let mut sized = ask(key, &"x".repeat(2 * MIB));
+        sized["session"] = json!(format!("session of {key}"));
+        sized
+    };
     for n in 0..20 {
         let raised = raise(&mut requester, &sized(&format!("k{n}")));
         let route = format!("/v1/asks/{}/answer", raised.id);
