@@ -181,7 +181,8 @@ fn s7_hundreds_of_megabytes_of_asks_are_refused_and_memory_stays_bounded() {
     watcher.receive().unwrap();
     let sized = |key: &str, bytes: usize| {
         json!({
-            "key": key, "agent": "script", "session": "s1", "requester": "script", "grace_secs": 600,
+            // Each of a session of its own: one session alone has a smaller share.
+            "key": key, "agent": "script", "session": key, "requester": "script", "grace_secs": 600,
             "action": {"tool": "Bash", "input": {"command": "y".repeat(bytes)}, "cwd": "/tmp"},
         })
     };
