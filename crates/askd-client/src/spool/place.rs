@@ -2,7 +2,7 @@
 //! path is built, so that neither a name nor a directory that was swapped leads anywhere else.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,9 +93,18 @@ impl Dir {
     /// Opens a tree's root, making it and what is missing above it (0700).
     pub fn make_root(path: &Path) -> Result<Self, PlaceError> {
         use std::os::unix::fs::DirBuilderExt;
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|error| PlaceError::Io { name: path.display().to_string(), error })?;
-        Self::root(path)?.ok_or_else(|| PlaceError::io(&path.display().to_string(), Errno::NOENT))
+        // Somebody may remove it, or what is above it, at any moment.
+        for _ in 0..100 {
+            if let Some(root) = Self::root(path)? {
+                return Ok(root);
+            }
+            match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
+                Ok(()) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
+                Err(error) => return Err(PlaceError::Io { name: path.display().to_string(), error }),
+            }
+        }
+        Err(PlaceError::io(&path.display().to_string(), Errno::NOENT))
     }
 
     /// Opens a directory in this one; `None`: it is not there.

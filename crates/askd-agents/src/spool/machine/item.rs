@@ -26,6 +26,9 @@ pub(super) struct Item {
     pub(super) look_at: Option<Now>,
     /// Its request went with the whole directory: its requester may well wait.
     pub(super) displaced: bool,
+    /// Its directories were disturbed since its answer was last seen in place: an answer that is missing then was not
+    /// fetched, as far as anybody can say.
+    pub(super) disturbed: bool,
 }
 
 #[derive(Debug)]
@@ -67,6 +70,7 @@ impl Item {
             missing_since: None,
             look_at: None,
             displaced: false,
+            disturbed: false,
         }
     }
 

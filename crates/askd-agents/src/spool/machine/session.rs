@@ -65,6 +65,7 @@ impl Machine {
             // Its directory was taken away between two looks: what is missing in the new one was not fetched.
             for (_, item) in self.items.iter_mut().filter(|(id, _)| id.session == session) {
                 item.displaced = true;
+                item.disturbed = true;
                 item.missing_since = None;
             }
         }
@@ -126,6 +127,7 @@ impl Machine {
             item.displaced = true;
             item.missing_since = None;
         }
+        item.disturbed = (item.disturbed || !in_place) && !(response && in_place);
         match &item.phase {
             Phase::Torn { .. } | Phase::Waiting { .. } | Phase::Ending { .. } if response => {
                 self.answered_elsewhere(id);
@@ -146,7 +148,7 @@ impl Machine {
                 // Both are away from their places: it was fetched. Away beside its request, or with its directories,
                 // it was taken from under its requester.
                 let fetched = !request && in_place;
-                if span.is_some() && !request && !in_place {
+                if span.is_some() && !request && item.disturbed {
                     self.again(id);
                 } else if fetched && span.is_some_and(|span| span >= SETTLED) {
                     self.fetched(id);
