@@ -80,7 +80,11 @@ impl Machine {
             ("system", Some("task_updated")) => self.task_updated(&read),
             ("system", Some("task_notification")) => {
                 if let Some(id) = read.text("task_id") {
-                    self.task_ended(&id);
+                    let status = read.text("status");
+                    self.task_ended(
+                        &id,
+                        matches!(status.as_deref(), Some("killed" | "stopped" | "cancelled")),
+                    );
                 }
             }
             ("assistant", _) => {

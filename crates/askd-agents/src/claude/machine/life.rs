@@ -46,12 +46,20 @@ impl Life {
 
     pub(super) fn turn_ended(&mut self, now: Duration) {
         self.works = false;
-        self.results += 1;
+        // A turn that no message began serves none that comes later.
+        self.results = (self.results + 1).min(self.messages);
         self.stirred = now;
     }
 
-    pub(super) fn task_ended(&mut self, now: Duration) {
-        self.follows = true;
+    /// The host stops the turn: what it has written so far leads to no other.
+    pub(super) fn interrupted(&mut self) {
+        self.results = self.messages;
+        self.follows = false;
+    }
+
+    /// `stopped`: somebody stopped it, and the agent does not go on by itself.
+    pub(super) fn task_ended(&mut self, stopped: bool, now: Duration) {
+        self.follows |= !stopped;
         self.stirred = now;
     }
 
