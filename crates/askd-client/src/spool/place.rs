@@ -36,7 +36,7 @@ impl PlaceError {
 
     /// The directory was removed while it was in use: everything is to be made again.
     pub fn is_gone(&self) -> bool {
-        matches!(self, Self::Io { error, .. } if error.kind() == io::ErrorKind::NotFound)
+        matches!(self, Self::Io { error, .. } if error.kind() == ErrorKind::NotFound)
     }
 }
 
