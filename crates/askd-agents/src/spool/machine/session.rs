@@ -127,7 +127,7 @@ impl Machine {
             item.displaced = true;
             item.missing_since = None;
         }
-        item.disturbed = (item.disturbed || !in_place) && !(response && in_place);
+        item.disturbed = !in_place || (item.disturbed && !response);
         match &item.phase {
             Phase::Torn { .. } | Phase::Waiting { .. } | Phase::Ending { .. } if response => {
                 self.answered_elsewhere(id);
