@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::fs::OpenOptions;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
@@ -41,6 +42,9 @@ pub enum TokenError {
     File { path: String, why: String },
     #[error("telegram.token_env: the daemon has no environment variable {}", askd_text::safe(.0).text)]
     Env(String),
+    /// It may well be the token itself.
+    #[error("telegram.token_env: this is no name of an environment variable (letters, digits and _)")]
+    NotAName,
     #[error("telegram.token_cmd: {0}")]
     Command(String),
     #[error(
@@ -72,6 +76,10 @@ impl Secret {
             return Self::parse(&text, "telegram.token_file").map(Some);
         }
         if !from.token_env.is_empty() {
+            let in_name = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+            if !from.token_env.bytes().all(in_name) {
+                return Err(TokenError::NotAName);
+            }
             let text = std::env::var(&from.token_env).map_err(|_| TokenError::Env(from.token_env.clone()))?;
             return Self::parse(&text, "telegram.token_env").map(Some);
         }
@@ -124,10 +132,12 @@ fn command(line: &str) -> Result<String, String> {
     shell.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = shell.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     let out = child.stdout.take();
-    let reader = std::thread::spawn(move || {
+    let (sender, printed) = mpsc::channel();
+    // The first line alone: something that the command left behind may hold its output open for ever.
+    std::thread::spawn(move || {
         let mut text = String::new();
-        out.map(|out| out.take(MOST).read_to_string(&mut text));
-        text
+        let _ = out.map(|out| BufReader::new(out.take(MOST)).read_line(&mut text));
+        let _ = sender.send(text);
     });
     let end = Instant::now() + PATIENCE;
     loop {
@@ -143,7 +153,8 @@ fn command(line: &str) -> Result<String, String> {
             Err(error) => return Err(format!("cannot be waited for: {error}")),
         }
     }
-    reader.join().map_err(|_| "what it printed cannot be read".to_owned())
+    let left = end.saturating_duration_since(Instant::now());
+    printed.recv_timeout(left).map_err(|_| "it ended and printed no line".to_owned())
 }
 
 #[cfg(test)]
@@ -167,6 +178,19 @@ mod tests {
         assert!(secret.fingerprint().starts_with("bot 123456 ("));
         let broken = Secret::parse("123456 AAbbCCddEEffGGhhIIjjKKllMMnn", "x").unwrap_err();
         assert!(!broken.to_string().contains("AAbb"));
+        let pasted = Telegram { token_env: TOKEN.to_owned(), ..Telegram::default() };
+        assert_eq!(Secret::read(&pasted), Err(TokenError::NotAName));
+        assert!(!TokenError::NotAName.to_string().contains("AAbb"));
+    }
+
+    #[test]
+    fn a_command_that_leaves_something_behind_is_not_waited_for() {
+        // What it leaves behind holds the output until it reads the end of this pipe.
+        let (held, keep) = std::io::pipe().unwrap();
+        let line = format!("cat <&{} & echo {TOKEN}", std::os::fd::AsRawFd::as_raw_fd(&held));
+        rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
+        assert_eq!(command(&line), Ok(format!("{TOKEN}\n")));
+        drop(keep);
     }
 
     #[test]
