@@ -29,9 +29,8 @@ mod run;
 
 use crate::raw;
 
-pub use act::{Action, Answered, AskNo, Dismiss, News, Settings};
+pub use act::{Dismiss, Settings};
 pub use machine::Machine;
 pub use run::{Options, run};
-pub(crate) use run::{Protocol, Start, serve};
 
-pub use crate::proxy::CannotStart;
+pub use crate::proxy::{Action, Answered, AskNo, CannotStart, Errand, News};

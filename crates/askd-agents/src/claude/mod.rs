@@ -27,8 +27,8 @@ mod machine;
 mod message;
 mod run;
 
-pub use act::{Action, End, HostKind, Settings};
+pub use act::{HostKind, Settings};
 pub use machine::{AGENT, Machine};
 pub use run::{Options, run};
 
-pub use crate::proxy::{Answered, AskLimit, AskNo, CannotStart, Errand, News};
+pub use crate::proxy::{Action, Answered, AskLimit, AskNo, CannotStart, End, Errand, News};

@@ -3,10 +3,23 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::lock;
 
 /// The wait itself may stand still while the machine sleeps; what is due then is late by no more than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// A clock that goes on while the machine sleeps, as the daemon's for deadlines.
+pub(super) fn elapsed() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let now = clock_gettime(clock);
+    let secs = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(secs, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
 
 /// The moment at which something is due, on the clock of the proxy.
 #[derive(Debug, Default)]

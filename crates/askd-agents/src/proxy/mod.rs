@@ -1,8 +1,10 @@
-//! What every proxy between two peers has besides its protocol: ways out that never block a reader, a clock, a log,
-//! and the way to the daemon. It knows no protocol, and never decides.
+//! What every proxy between two peers has besides its protocol: the agent as a child, ways out that never block a
+//! reader, a clock, a log, and the way to the daemon. It knows no protocol, and never decides.
 //!
-//! Read [`Errand`] (what a protocol machine wants the daemon to do) and [`News`] (what comes back) first.
+//! Read [`Protocol`] (a machine as [`serve()`] runs it), [`Action`] (what it wants done), [`Errand`] (what of that the
+//! daemon has to do) and [`News`] (what comes back) first.
 
+mod act;
 mod asks;
 pub(crate) mod clock;
 mod desk;
@@ -13,6 +15,8 @@ pub(crate) mod log;
 pub(crate) mod outlet;
 pub(crate) mod pipe;
 mod presence;
+mod reply;
+mod serve;
 
 use std::io::{self, BufRead, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +25,9 @@ use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use act::{Action, End};
 pub use errand::{Answered, AskLimit, AskNo, Errand, News};
+pub(crate) use serve::{Owner, Protocol, Start, serve};
 
 /// Bytes that are read at once, and that a pipe is made to hold: long lines pass in few steps.
 pub(crate) const CHUNK: usize = 512 * 1024;

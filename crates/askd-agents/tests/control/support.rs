@@ -60,7 +60,7 @@ impl Bench {
                     self.to_agent.push(String::from_utf8_lossy(&line).into_owned());
                     "to agent".to_owned()
                 }
-                Action::ToHost(line) => {
+                Action::ToClient(line) => {
                     self.to_host.push(String::from_utf8_lossy(&line).into_owned());
                     "to host".to_owned()
                 }
@@ -69,7 +69,7 @@ impl Bench {
                     self.closed = true;
                     "close".to_owned()
                 }
-                Action::Log(_) => continue,
+                Action::Log(_) | Action::HiddenReply { .. } => continue,
                 Action::Daemon(errand) => match errand {
                     Errand::Raise { ask, raise } => {
                         self.raised.push((ask, *raise));

@@ -238,7 +238,7 @@ fn a14_commands_never_reach_the_agent() {
     let ticket = stage
         .told
         .iter()
-        .find_map(|t| t.strip_prefix("Slash { ticket: ")?.split(',').next()?.parse().ok())
+        .find_map(|t| t.split_once("Slash { ticket: ")?.1.split(',').next()?.parse().ok())
         .unwrap();
     stage.news(News::Slash { ticket, text: "it is on".to_owned() });
     assert_eq!(stage.at_client("session/update")["params"]["update"]["content"]["text"], "it is on");

@@ -21,7 +21,7 @@ fn a4_the_options_are_mirrored_and_the_clients_own_bytes_go_on() {
     let line = "{\"jsonrpc\":\"2.0\", \"id\":7,\"result\":{\"outcome\":{\"outcome\":\"selected\",\"optionId\":\"ever\",\"_meta\":{}},\"_meta\":{\"n\":1.0}}}\n";
     stage.client_raw(line.as_bytes());
     assert!(stage.to_agent.is_empty(), "not before it is in the journal");
-    assert!(stage.was_told("Answer { ask: 1, decision: Allow, option: \"ever\", client: \"The Client\" }"));
+    assert!(stage.was_told("Answer { ask: 1, decision: Allow, option: Some(\"ever\"), message: None, stop: false, client: \"The Client\" }"));
     stage.news(News::Answered { ask, how: Answered::Won });
     assert_eq!(stage.to_agent, [line]);
     assert!(stage.to_client.is_empty(), "its own dialog is not withdrawn");

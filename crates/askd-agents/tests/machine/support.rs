@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_client_protocol_schema::v1 as schema;
-use askd_agents::acp::{Action, AskNo, Dismiss, Machine, News, Settings};
+use askd_agents::acp::{Action, AskNo, Dismiss, Errand, Machine, News, Settings};
 use askd_agents::hidden::{HiddenAsk, HiddenEvent, HiddenOption, HiddenReply, HiddenSubagent};
 use askd_wire::{Outcome, OutcomeKind, RaiseAsk, Verdict};
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ impl Stage {
                     check(&line);
                     self.to_client.push(line);
                 }
-                Action::Raise { ask, raise } => self.raised.push((ask, *raise)),
+                Action::Daemon(Errand::Raise { ask, raise }) => self.raised.push((ask, *raise)),
                 Action::HiddenReply { id, reply, message, .. } => self.replies.push((id, reply, message)),
                 Action::CloseAgent => self.closed = true,
                 _ => self.told.push(told),

@@ -135,7 +135,7 @@ fn a16_a_codex_mcp_approval_is_an_ask() {
         let ask = stage.last_raised();
         let own = json!({"id":6,"result":{"action":action,"content":{"x":1}}});
         stage.client(&own);
-        assert!(stage.was_told(&format!("option: \"{option}\"")));
+        assert!(stage.was_told(&format!("option: Some(\"{option}\")")));
         stage.news(News::Answered { ask, how: Answered::Won });
         assert_eq!(stage.to_agent, [format!("{own}\n")]);
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use askd_agents::acp::{Action, Answered, AskNo, Dismiss, News};
+use askd_agents::acp::{Action, Answered, AskNo, Dismiss, Errand, News};
 use askd_agents::pi::rpc::{Machine, Settings};
 use askd_wire::{Outcome, OutcomeKind, RaiseAsk, Verdict};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ impl Bench {
             match action {
                 Action::ToAgent(line) => self.agent.push(parse(&line)),
                 Action::ToClient(line) => self.host.push(parse(&line)),
-                Action::Raise { ask, raise } => self.raised.push((ask, *raise)),
+                Action::Daemon(Errand::Raise { ask, raise }) => self.raised.push((ask, *raise)),
                 Action::Log(_) => {}
                 other => self.rest.push(format!("{other:?}")),
             }

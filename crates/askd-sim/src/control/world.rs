@@ -159,7 +159,7 @@ impl World {
                 self.check(&message);
                 self.to_agent.push_back(message);
             }
-            Action::ToHost(line) => {
+            Action::ToClient(line) => {
                 let message: Value = serde_json::from_slice(&line).unwrap();
                 let is_ask = message["request"]["subtype"] == "can_use_tool";
                 assert!(!(self.silent && is_ask), "seed {}: a host that knows of no asks got one", self.seed);
@@ -176,6 +176,7 @@ impl World {
                 }
             }
             Action::Daemon(errand) => self.errand(errand),
+            Action::HiddenReply { .. } => unreachable!("it has no server"),
         }
     }
 

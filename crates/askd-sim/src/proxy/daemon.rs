@@ -173,10 +173,10 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn answer(
+    pub(crate) fn answer<'a>(
         &mut self,
         ask: AskId,
-        option: &str,
+        option: impl Into<Option<&'a str>>,
         decision: Decision,
         surface: &str,
     ) -> Result<(), Refusal> {
@@ -187,7 +187,7 @@ impl Daemon {
             ask,
             digest,
             decision,
-            option: Some(option.to_owned()),
+            option: option.into().map(str::to_owned),
             message: None,
             stop: false,
             surface: surface.to_owned(),

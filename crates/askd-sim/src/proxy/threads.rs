@@ -31,7 +31,7 @@ pub(super) enum Order {
 }
 
 pub(super) enum Job {
-    Answer { ask: AskNo, decision: Decision, option: String },
+    Answer { ask: AskNo, decision: Decision, option: Option<String> },
     CountOthers { ask: AskNo },
 }
 
@@ -164,18 +164,19 @@ impl World {
         match self.desk.pop_front() {
             Some(Job::Answer { ask, decision, option }) => {
                 let id = self.threads[&ask].id.filter(|_| self.daemon.is_up());
-                let how = match id.map(|id| (id, self.daemon.answer(id, &option, decision, "client"))) {
-                    None => Answered::Unreachable,
-                    Some(_) if self.dice.percent(10) => {
-                        self.happen("the reply to an answer was lost");
-                        Answered::Unreachable
-                    }
-                    Some((_, Ok(()))) => Answered::Won,
-                    Some((id, Err(Refusal::AlreadySettled(_)))) => {
-                        Answered::Lost(Box::new(self.daemon.outcome(id).unwrap()))
-                    }
-                    Some((_, Err(_))) => Answered::Unreachable,
-                };
+                let how =
+                    match id.map(|id| (id, self.daemon.answer(id, option.as_deref(), decision, "client"))) {
+                        None => Answered::Unreachable,
+                        Some(_) if self.dice.percent(10) => {
+                            self.happen("the reply to an answer was lost");
+                            Answered::Unreachable
+                        }
+                        Some((_, Ok(()))) => Answered::Won,
+                        Some((id, Err(Refusal::AlreadySettled(_)))) => {
+                            Answered::Lost(Box::new(self.daemon.outcome(id).unwrap()))
+                        }
+                        Some((_, Err(_))) => Answered::Unreachable,
+                    };
                 self.news[1].push_back(News::Answered { ask, how });
             }
             Some(Job::CountOthers { ask }) => {

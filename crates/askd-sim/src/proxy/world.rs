@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use askd_agents::acp::{Action, AskNo, Dismiss, Machine, News, Settings};
+use askd_agents::acp::{Action, AskNo, Dismiss, Errand, Machine, News, Settings};
 use askd_core::{Decision, Delivery, OutcomeKind};
 use askd_wire::ObservationBatch;
 use serde_json::{Value, json};
@@ -179,37 +179,8 @@ impl World {
                 self.to_agent.push_back(line);
             }
             Action::ToClient(line) => self.to_client.push_back(line),
-            Action::Raise { ask, raise } => {
-                let request = self.asking.and_then(|id| self.requests.get_mut(&id)).unwrap();
-                request.ask = Some(ask);
-                let thread = Thread {
-                    raise: *raise,
-                    id: None,
-                    link: None,
-                    orders: VecDeque::new(),
-                    behind: self.made,
-                    told_raised: false,
-                    told_outcome: false,
-                    over: false,
-                };
-                self.threads.insert(ask, thread);
-            }
-            Action::Answer { ask, decision, option, .. } => {
-                let decision = match decision {
-                    askd_wire::Decision::Allow => Decision::Allow,
-                    askd_wire::Decision::Deny => Decision::Deny,
-                };
-                self.desk.push_back(Job::Answer { ask, decision, option });
-            }
-            Action::CountOthers { ask, .. } => self.desk.push_back(Job::CountOthers { ask }),
-            Action::Withdraw { ask, cause } => self.order(ask, Order::Withdraw(cause)),
-            Action::Record { ask, allowed } => self.order(ask, Order::Record(allowed)),
             Action::Handed { ask } => self.order(ask, Order::Handed),
-            Action::Confirmed { ask } => self.order(ask, Order::Confirmed),
-            Action::Observe(batch) => {
-                self.made += 1;
-                self.observed.push_back(*batch);
-            }
+            Action::Daemon(errand) => self.errand(errand),
             Action::Log(text) if text.contains("late answer") => {
                 self.happen("the client's late answer was dropped")
             }
@@ -226,6 +197,42 @@ impl World {
                         self.act(action);
                     }
                 }
+            }
+            _ => {}
+        }
+    }
+
+    fn errand(&mut self, errand: Errand) {
+        match errand {
+            Errand::Raise { ask, raise } => {
+                let request = self.asking.and_then(|id| self.requests.get_mut(&id)).unwrap();
+                request.ask = Some(ask);
+                let thread = Thread {
+                    raise: *raise,
+                    id: None,
+                    link: None,
+                    orders: VecDeque::new(),
+                    behind: self.made,
+                    told_raised: false,
+                    told_outcome: false,
+                    over: false,
+                };
+                self.threads.insert(ask, thread);
+            }
+            Errand::Answer { ask, decision, option, .. } => {
+                let decision = match decision {
+                    askd_wire::Decision::Allow => Decision::Allow,
+                    askd_wire::Decision::Deny => Decision::Deny,
+                };
+                self.desk.push_back(Job::Answer { ask, decision, option });
+            }
+            Errand::CountOthers { ask, .. } => self.desk.push_back(Job::CountOthers { ask }),
+            Errand::Withdraw { ask, cause } => self.order(ask, Order::Withdraw(cause)),
+            Errand::Record { ask, allowed } => self.order(ask, Order::Record(allowed)),
+            Errand::Confirmed { ask } => self.order(ask, Order::Confirmed),
+            Errand::Observe(batch) => {
+                self.made += 1;
+                self.observed.push_back(*batch);
             }
             _ => {}
         }
@@ -339,8 +346,10 @@ fn text(action: &Action) -> String {
     match action {
         Action::ToAgent(line) => format!("to the agent {}", String::from_utf8_lossy(line).trim()),
         Action::ToClient(line) => format!("to the client {}", String::from_utf8_lossy(line).trim()),
-        Action::Raise { ask, raise } => format!("raises {ask}: {:?}", raise.tool_call),
-        Action::Observe(batch) => format!("observes {} {:?}", batch.session, batch.observations),
+        Action::Daemon(Errand::Raise { ask, raise }) => format!("raises {ask}: {:?}", raise.tool_call),
+        Action::Daemon(Errand::Observe(batch)) => {
+            format!("observes {} {:?}", batch.session, batch.observations)
+        }
         other => format!("{other:?}"),
     }
 }

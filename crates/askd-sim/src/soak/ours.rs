@@ -141,10 +141,10 @@ impl Ours {
     fn act(&mut self, action: Action) {
         match action {
             Action::ToAgent(line) => self.to_agent.push_back(serde_json::from_slice(&line).unwrap()),
-            Action::ToHost(line) => self.to_host.push_back(serde_json::from_slice(&line).unwrap()),
+            Action::ToClient(line) => self.to_host.push_back(serde_json::from_slice(&line).unwrap()),
             Action::Handed { ask } => self.order(ask, Order::Handed),
             Action::Daemon(errand) => self.take(errand),
-            Action::CloseAgent | Action::Log(_) => {}
+            Action::CloseAgent | Action::Log(_) | Action::HiddenReply { .. } => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::super::act::Action;
+use super::super::Errand;
 use super::super::message::{self, Id};
 use super::super::raw::{Object, quote};
 use super::Machine;
@@ -88,7 +88,7 @@ impl Machine {
         let ticket = self.number();
         let agent = self.agent.clone();
         self.tickets.insert(ticket, Ticket { id, session: session.clone() });
-        self.out.push(Action::Slash { ticket, text, agent, session });
+        self.errand(Errand::Slash { ticket, text, agent, session });
     }
 
     pub(super) fn command_answered(&mut self, ticket: u64, text: &str) {

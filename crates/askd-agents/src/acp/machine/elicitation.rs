@@ -1,7 +1,7 @@
 //! Approvals that are asked for as elicitations: Codex asks so whether a tool of an MCP server may run, and marks it.
 //! An elicitation without the mark is a question to the person and none of our business.
 
-use super::super::act::Action;
+use super::super::Errand;
 use super::super::ask::{Call, Choosable};
 use super::super::message::{self, Id};
 use super::super::raw::Object;
@@ -100,6 +100,6 @@ impl Machine {
         });
         self.put(no, slot);
         self.tell_client(line);
-        self.out.push(Action::Raise { ask: no, raise: Box::new(raise) });
+        self.errand(Errand::Raise { ask: no, raise: Box::new(raise) });
     }
 }

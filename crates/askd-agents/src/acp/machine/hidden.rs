@@ -2,7 +2,7 @@
 
 use askd_wire::{Decision, Observation};
 
-use super::super::act::Action;
+use super::super::Errand;
 use super::super::ask::{Call, Choosable, FxMark};
 use super::super::message;
 use super::super::raw::{Object, quote};
@@ -201,7 +201,7 @@ impl Machine {
             // Its turn is over: nobody is asked, and nothing may be allowed.
             return self.settle(no, Fate::Ended { cause: "cancelled", tell_agent: true });
         }
-        self.out.push(Action::Raise { ask: no, raise: Box::new(raise) });
+        self.errand(Errand::Raise { ask: no, raise: Box::new(raise) });
     }
 
     fn hidden_gone(&mut self, id: &str, how: HiddenEnd) {
@@ -230,7 +230,7 @@ impl Machine {
             (State::Done(Done::Answered { decision: Some(decision), unsure: false }), Some(allowed))
                 if allowed == (*decision == Decision::Allow) =>
             {
-                self.out.push(Action::Confirmed { ask: no });
+                self.errand(Errand::Confirmed { ask: no });
             }
             // It went on otherwise than was decided, or otherwise than the journal may have it.
             (State::Done(Done::Answered { .. }), Some(allowed)) => {
@@ -239,7 +239,7 @@ impl Machine {
             }
             // It died with its turn: what was not given to the agent by then does not count any more.
             (State::Done(Done::Answered { decision: Some(_), unsure: false }), None) if slot.is_hidden() => {
-                self.out.push(Action::Withdraw { ask: no, cause: "cancelled" });
+                self.errand(Errand::Withdraw { ask: no, cause: "cancelled" });
             }
             (State::Done(_), _) => {}
         }

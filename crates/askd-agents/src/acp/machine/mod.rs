@@ -18,9 +18,10 @@ use askd_wire::{Observation, ObservationBatch};
 use self::commands::Ticket;
 use self::session::Session;
 use self::slot::Slot;
-use super::act::{Action, AskNo, News, Settings};
+use super::act::Settings;
 use super::message::Id;
 use crate::hidden::HiddenOption;
+use crate::proxy::{Action, AskNo, Errand, News};
 
 /// How long an answer of the client waits for the journal.
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(2);
@@ -164,6 +165,17 @@ impl Machine {
         self.consider_closing();
     }
 
+    /// What became of an answer to the agent's own server.
+    pub fn hidden_replied(&mut self, ask: AskNo, delivered: bool, now: Duration) {
+        self.now = now;
+        if delivered {
+            self.out.push(Action::Handed { ask });
+        } else {
+            self.log(format!("{}: the agent no longer asks it", self.named(ask)));
+        }
+        self.consider_closing();
+    }
+
     /// End of file from the client.
     pub fn client_closed(&mut self, now: Duration) {
         self.now = now;
@@ -301,6 +313,10 @@ impl Machine {
         }
     }
 
+    fn errand(&mut self, errand: Errand) {
+        self.out.push(Action::Daemon(errand));
+    }
+
     fn log(&mut self, text: String) {
         self.out.push(Action::Log(text));
     }
@@ -325,7 +341,7 @@ impl Machine {
             place: None,
             observations,
         };
-        self.out.push(Action::Observe(Box::new(batch)));
+        self.errand(Errand::Observe(Box::new(batch)));
     }
 
     fn own_id(&mut self) -> Id {

@@ -3,7 +3,7 @@
 use askd_wire::{Action as WireAction, Attendance, Class, OwnPrompt, RaiseAsk, RequesterKind, Subagent};
 use serde_json::value::RawValue;
 
-use super::super::act::Action;
+use super::super::Errand;
 use super::super::ask::{Call, FxMark, Permission, choices, is_clients_alone};
 use super::super::message::{self, Id};
 use super::super::raw::Object;
@@ -155,7 +155,7 @@ impl Machine {
             }
             self.tell_client(line);
         }
-        self.out.push(Action::Raise { ask: no, raise: Box::new(raise) });
+        self.errand(Errand::Raise { ask: no, raise: Box::new(raise) });
     }
 
     /// The line that was held goes out, with its deadline when it is known, and everything behind it.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use askd_wire::Observation;
 
-use super::super::act::Action;
+use super::super::Errand;
 use super::super::ask::Call;
 use super::super::raw::Object;
 use super::{Machine, settle::Fate};
@@ -141,7 +141,7 @@ impl Machine {
         let offers = !known.has_commands;
         self.observe(session, vec![Observation::SessionStarted {}]);
         if is_new && !self.client.gone {
-            self.out.push(Action::Attach {
+            self.errand(Errand::Attach {
                 agent: self.agent.clone(),
                 session: session.to_owned(),
                 client: self.client.name.clone(),
@@ -156,7 +156,7 @@ impl Machine {
         if let Some(known) = self.sessions.get_mut(session)
             && std::mem::take(&mut known.attached)
         {
-            self.out.push(Action::Detach { session: session.to_owned() });
+            self.errand(Errand::Detach { session: session.to_owned() });
         }
     }
 

@@ -2,7 +2,6 @@
 
 use askd_wire::{Decision, Observation, Outcome, Verdict};
 
-use super::super::act::{Action, Answered, AskNo, News};
 use super::super::ask::{decision_of, plain};
 use super::super::message;
 use super::super::raw::Object;
@@ -10,6 +9,7 @@ use super::Machine;
 use super::elicitation::ACCEPT;
 use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Left, Origin, Slot, State};
 use crate::hidden::{HiddenOption, HiddenReply};
+use crate::proxy::{Action, Answered, AskNo, Errand, News};
 
 /// How an ask ends.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Machine {
                     (Origin::Request(id), true) => Word::Line(message::response(id, slot.form.cancelled())),
                     (Origin::Hidden { .. }, true) => Word::Hidden(HiddenReply::Reject, None),
                 };
-                (word, Done::Ended, Some(Action::Withdraw { ask: no, cause }))
+                (word, Done::Ended, Some(Action::Daemon(Errand::Withdraw { ask: no, cause })))
             }
             Fate::Left => {
                 let word = match (&slot.origin, left) {
@@ -78,7 +78,7 @@ impl Machine {
                         Word::Line(message::response(id, slot.form.cancelled()))
                     }
                 };
-                (word, Done::Ended, Some(Action::Withdraw { ask: no, cause: "cancelled" }))
+                (word, Done::Ended, Some(Action::Daemon(Errand::Withdraw { ask: no, cause: "cancelled" })))
             }
             Fate::Client { answer, proof } => {
                 let decision = answer.decision;
@@ -90,10 +90,12 @@ impl Machine {
                     (Proof::Waiting, _) => None,
                     (Proof::Journal, _) => (!hidden).then_some(Action::Handed { ask: no }),
                     (Proof::None, Some(decision)) => {
-                        Some(Action::Record { ask: no, allowed: decision == Decision::Allow })
+                        Some(Action::Daemon(Errand::Record { ask: no, allowed: decision == Decision::Allow }))
                     }
                     // The client's own prompt decided, and what the call does will tell which way.
-                    (Proof::None, None) => Some(Action::Withdraw { ask: no, cause: "handed_back" }),
+                    (Proof::None, None) => {
+                        Some(Action::Daemon(Errand::Withdraw { ask: no, cause: "handed_back" }))
+                    }
                 };
                 (word, Done::Answered { decision, unsure: proof == Proof::Waiting }, tell)
             }
@@ -127,7 +129,7 @@ impl Machine {
                 (went_on, Done::Ended, None)
             }
             Fate::Seen { allowed: None } => {
-                (went_on, Done::Ended, Some(Action::Withdraw { ask: no, cause: "cancelled" }))
+                (went_on, Done::Ended, Some(Action::Daemon(Errand::Withdraw { ask: no, cause: "cancelled" })))
             }
         };
         let Some(slot) = self.asks.get_mut(&no) else { return };
@@ -184,7 +186,8 @@ impl Machine {
         {
             *sent = true;
             let option = answer.option.clone();
-            self.out.push(Action::Answer { ask: no, decision, option, client });
+            let option = Some(option);
+            self.errand(Errand::Answer { ask: no, decision, option, message: None, stop: false, client });
         }
     }
 
@@ -196,7 +199,7 @@ impl Machine {
                 self.release_held_of(ask);
             }
             News::Answered { ask, how } => self.client_settled(ask, how),
-            News::Unavailable { ask, why } => self.unavailable(ask, &why),
+            News::Unavailable { ask, why } | News::Refused { ask, why } => self.unavailable(ask, &why),
             News::Others { ask, attached } => {
                 let Some(slot) = self.asks.get(&ask).filter(|s| !s.is_done() && s.left.is_some()) else {
                     return;
@@ -210,12 +213,8 @@ impl Machine {
                     self.settle_as_left(ask);
                 }
             }
-            News::HiddenReplied { ask, delivered: true } => self.out.push(Action::Handed { ask }),
-            News::HiddenReplied { ask, delivered: false } => {
-                let text = format!("{}: the agent no longer asks it", self.named(ask));
-                self.log(text);
-            }
             News::Slash { ticket, text } => self.command_answered(ticket, &text),
+            News::Limit { .. } => {}
         }
     }
 
@@ -231,7 +230,7 @@ impl Machine {
         let Some(slot) = self.asks.get_mut(&no) else { return };
         let root = slot.root.clone();
         if std::mem::take(&mut slot.tell_shown) && slot.dialog == Dialog::Open {
-            self.out.push(Action::Shown { ask: no, root });
+            self.errand(Errand::Shown { ask: no, root });
         } else if slot.failed {
             self.unable(no);
         } else if slot.left.is_some() {
@@ -242,7 +241,7 @@ impl Machine {
     pub(super) fn count_others(&mut self, no: AskNo) {
         let Some(slot) = self.asks.get(&no) else { return };
         let (agent, root) = (self.agent.clone(), slot.root.clone());
-        self.out.push(Action::CountOthers { ask: no, agent, root });
+        self.errand(Errand::CountOthers { ask: no, agent, root });
     }
 
     /// The client leaves the race.
@@ -252,7 +251,7 @@ impl Machine {
         let text = format!("{}: the client cannot show it", self.named(no));
         self.log(text);
         let reason = "it did not answer with an option of the ask".to_owned();
-        self.out.push(Action::Unable { ask: no, root, reason });
+        self.errand(Errand::Unable { ask: no, root, reason });
         self.count_others(no);
     }
 
@@ -327,7 +326,7 @@ impl Machine {
                 self.out.push(if same {
                     Action::Handed { ask: no }
                 } else {
-                    Action::Record { ask: no, allowed: decision == Decision::Allow }
+                    Action::Daemon(Errand::Record { ask: no, allowed: decision == Decision::Allow })
                 });
             }
             (State::Open | State::Done(_), _) => {}
@@ -377,7 +376,7 @@ impl Machine {
             let Some(slot) = self.asks.get(&no) else { continue };
             // Without an entry its call was seen to end.
             if self.by_call.remove(&(slot.session.clone(), slot.call.clone())).is_some() {
-                self.out.push(Action::Withdraw { ask: no, cause: "cancelled" });
+                self.errand(Errand::Withdraw { ask: no, cause: "cancelled" });
             }
         }
     }
@@ -401,7 +400,7 @@ impl Machine {
                 // Allowed, and refused by what else it asked: it did not run.
                 State::Done(Done::Answered { decision: Some(Decision::Allow), unsure }) if was_refused => {
                     if !unsure {
-                        self.out.push(Action::Confirmed { ask: no });
+                        self.errand(Errand::Confirmed { ask: no });
                     }
                 }
                 State::Done(Done::Answered { decision: Some(Decision::Allow), .. }) => {
@@ -412,10 +411,10 @@ impl Machine {
                     self.observe(session, vec![Observation::OwnPromptAnswered { call, allowed: true }]);
                 }
                 State::Done(Done::Answered { decision: Some(Decision::Deny), unsure: false }) => {
-                    self.out.push(Action::Confirmed { ask: no });
+                    self.errand(Errand::Confirmed { ask: no });
                 }
                 State::Done(Done::Answered { decision: None, .. }) => {
-                    self.out.push(Action::Withdraw { ask: no, cause: "cancelled" });
+                    self.errand(Errand::Withdraw { ask: no, cause: "cancelled" });
                 }
                 State::Done(_) => {}
             }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::act::Action;
+use super::super::Action;
 use super::super::message::Line;
 use super::Machine;
 use super::settle::Seen;
@@ -143,7 +143,7 @@ impl Machine {
     }
 
     pub(super) fn tell_host(&mut self, line: Vec<u8>) {
-        self.out.push(Action::ToHost(line));
+        self.out.push(Action::ToClient(line));
     }
 }
 

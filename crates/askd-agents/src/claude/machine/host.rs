@@ -6,7 +6,7 @@ use askd_hook::claude::grants;
 use askd_wire::{Decision, Observation};
 use serde_json::value::RawValue;
 
-use super::super::act::Action;
+use super::super::Action;
 use super::super::message::{self, Line, Said, same_json};
 use super::settle::{Fate, Proof};
 use super::slot::{Askd, Dialog, Done, HostAnswer, Slot, State};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::act::Action;
+use super::super::Action;
 use super::Machine;
 
 /// A turn that follows on a message or on a task's end has begun within this time. The agent says nothing while hooks of

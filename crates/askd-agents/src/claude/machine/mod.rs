@@ -17,8 +17,8 @@ use self::life::Life;
 use self::settle::{Fate, Proof};
 use self::slot::Slot;
 use self::tasks::{Spawn, Task};
-use super::act::{Action, End, HostKind, JOURNAL_PATIENCE, Settings};
-use crate::proxy::{AskNo, Errand, News};
+use super::act::{HostKind, JOURNAL_PATIENCE, Settings};
+use crate::proxy::{Action, AskNo, End, Errand, News};
 
 /// Name of this agent at askd.
 pub const AGENT: &str = "claude-code";

@@ -6,7 +6,7 @@ use askd_hook::claude::grants;
 use askd_wire::{Decision, Observation, Outcome, Verdict};
 use serde_json::value::RawValue;
 
-use super::super::act::Action;
+use super::super::Action;
 use super::super::message;
 use super::slot::{Askd, Dialog, Done, HostAnswer, Limit, Slot, State};
 use super::{Errand, Machine};

@@ -32,7 +32,8 @@ use self::dialog::{Dialog, Host, Labels, Stand, State};
 use self::lines::{FromAgent, FromHost, Reply};
 use self::settle::Fate;
 use super::AGENT;
-use crate::acp::{Action, AskNo, Dismiss, News};
+use crate::acp::Dismiss;
+use crate::proxy::{Action, AskNo, Errand, News};
 
 pub use run::{Options, run};
 
@@ -210,7 +211,7 @@ impl Machine {
         }
         // What the host said last is written down all the same.
         if let Some(session) = self.session.clone() {
-            self.out.push(Action::Detach { session });
+            self.errand(Errand::Detach { session });
         }
         let waits = self.open().any(|(_, dialog)| dialog.stand != Stand::Off);
         self.closing = Some(if waits { now + self.settings.grace } else { now });
@@ -312,7 +313,7 @@ impl Machine {
         self.dialogs.insert(no, dialog);
         self.by_id.insert(select.id, no);
         self.tell_host(line);
-        self.out.push(Action::Raise { ask: no, raise: Box::new(raise) });
+        self.errand(Errand::Raise { ask: no, raise: Box::new(raise) });
     }
 
     /// An `input` of an extension: ours when we answered with a reason.
@@ -422,13 +423,13 @@ impl Machine {
             return;
         }
         if let Some(old) = self.session.take() {
-            self.out.push(Action::Detach { session: old });
+            self.errand(Errand::Detach { session: old });
         }
         self.session = Some(session.clone());
         self.observe(vec![Observation::SessionStarted {}]);
         if !self.host_gone {
             let client = self.settings.host.clone();
-            self.out.push(Action::Attach { agent: AGENT.to_owned(), session, client });
+            self.errand(Errand::Attach { agent: AGENT.to_owned(), session, client });
         }
     }
 
@@ -469,7 +470,7 @@ impl Machine {
             place: None,
             observations,
         };
-        self.out.push(Action::Observe(Box::new(batch)));
+        self.errand(Errand::Observe(Box::new(batch)));
     }
 
     fn tell_agent(&mut self, line: Vec<u8>) {
@@ -478,6 +479,10 @@ impl Machine {
 
     fn tell_host(&mut self, line: Vec<u8>) {
         self.out.push(Action::ToClient(line));
+    }
+
+    fn errand(&mut self, errand: Errand) {
+        self.out.push(Action::Daemon(errand));
     }
 
     fn log(&mut self, text: String) {

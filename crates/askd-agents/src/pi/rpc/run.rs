@@ -1,15 +1,14 @@
-//! The proxy as a process, over the threads of [`crate::acp`].
+//! The proxy as a process, over the threads of [`crate::proxy`].
 
 use std::ffi::OsString;
-use std::io;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use askd_client::{Places, random_hex};
+use askd_client::Places;
 
 use super::{Machine, Settings};
-use crate::acp::{Action, CannotStart, Dismiss, News, Protocol, Start, serve};
+use crate::acp::Dismiss;
+use crate::proxy::{Action, CannotStart, End, News, Owner, Protocol, Start, serve};
 
 /// What the proxy is started with.
 pub struct Options {
@@ -38,27 +37,21 @@ impl std::fmt::Debug for Options {
 
 /// Runs pi behind the proxy until it ends; gives its exit status, 128 and the signal's number when a signal ended it.
 pub fn run(options: Options) -> Result<u8, CannotStart> {
-    let program = options.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    start(options).map_err(|source| CannotStart { program, source })
-}
-
-fn start(options: Options) -> io::Result<u8> {
-    let mark = random_hex().map_err(io::Error::other)?;
-    let mut words = options.command.iter();
-    let mut command = Command::new(words.next().cloned().unwrap_or_default());
-    command.args(words).envs(options.env).env("ASKD_OWNER", options.owner);
-    let host = "the RPC host".to_owned();
+    let Options { command, env, places, exe, dismiss, grace, served, owner, log } = options;
     let start = Start {
         name: "askd run",
+        client: "host",
         command,
-        places: options.places,
-        exe: options.exe,
+        env,
+        owner: Owner::Named(owner),
+        places,
+        exe,
         adapter: None,
-        log: options.log,
+        log,
     };
     let cwd = std::env::current_dir().ok().map(|dir| dir.to_string_lossy().into_owned());
-    let (dismiss, grace, served) = (options.dismiss, options.grace, options.served);
-    serve(start, |instance| {
+    let host = "the RPC host".to_owned();
+    serve(start, |mark, instance| {
         Machine::new(Settings { dismiss, grace, mark, cwd, host, instance: Some(instance), served })
     })
 }
@@ -81,6 +74,10 @@ impl Protocol for Machine {
     }
 
     fn agent_closed(&mut self, now: Duration) {
+        Self::agent_closed(self, now);
+    }
+
+    fn agent_ended(&mut self, _: End, now: Duration) {
         Self::agent_closed(self, now);
     }
 

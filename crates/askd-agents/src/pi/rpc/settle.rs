@@ -4,8 +4,8 @@ use askd_wire::{Decision, Observation, Outcome, Verdict};
 
 use super::dialog::{Host, Stand, State};
 use super::{FollowUp, Machine, lines};
-use crate::acp::{Action, Answered, AskNo, News};
 use crate::pi::AGENT;
+use crate::proxy::{Action, Answered, AskNo, Errand, News};
 
 /// How a dialog ends.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Machine {
                 if tell_agent {
                     self.tell_agent(lines::cancelled(&id));
                 }
-                self.out.push(Action::Withdraw { ask: no, cause });
+                self.errand(Errand::Withdraw { ask: no, cause });
                 if shown {
                     let why = if cause == "cancelled" { "cancelled" } else { "no longer asked" };
                     self.tell_host_what_became(no, why);
@@ -56,7 +56,7 @@ impl Machine {
                     Host::Asked | Host::Barred | Host::Gone => lines::cancelled(&id),
                 };
                 self.tell_agent(line);
-                self.out.push(Action::Withdraw { ask: no, cause: "cancelled" });
+                self.errand(Errand::Withdraw { ask: no, cause: "cancelled" });
             }
             Fate::Host { proof } => {
                 let State::Deciding { line, decision, .. } = state else {
@@ -75,7 +75,7 @@ impl Machine {
                     Proof::Journal => self.out.push(Action::Handed { ask: no }),
                     Proof::None => {
                         let allowed = decision == Decision::Allow;
-                        self.out.push(Action::Record { ask: no, allowed });
+                        self.errand(Errand::Record { ask: no, allowed });
                     }
                 }
             }
@@ -110,7 +110,7 @@ impl Machine {
                     (Some(allowed), Some(call)) => {
                         self.observe(vec![Observation::OwnPromptAnswered { call, allowed }]);
                     }
-                    _ => self.out.push(Action::Withdraw { ask: no, cause: "cancelled" }),
+                    _ => self.errand(Errand::Withdraw { ask: no, cause: "cancelled" }),
                 }
             }
         }
@@ -158,14 +158,14 @@ impl Machine {
         if let State::Deciding { option, decision, sent, .. } = &mut dialog.state
             && !std::mem::replace(sent, true)
         {
-            let (option, decision) = (option.clone(), *decision);
-            self.out.push(Action::Answer { ask: no, decision, option, client });
+            let (option, decision) = (Some(option.clone()), *decision);
+            self.errand(Errand::Answer { ask: no, decision, option, message: None, stop: false, client });
         }
     }
 
     pub(super) fn count_others(&mut self, no: AskNo) {
         let root = self.session_name();
-        self.out.push(Action::CountOthers { ask: no, agent: AGENT.to_owned(), root });
+        self.errand(Errand::CountOthers { ask: no, agent: AGENT.to_owned(), root });
     }
 
     pub(super) fn heard(&mut self, news: News) {
@@ -178,14 +178,14 @@ impl Machine {
                 dialog.stand = Stand::Raised;
                 match (&dialog.host, &dialog.state) {
                     (_, State::Deciding { .. }) => self.send_answer(ask),
-                    (Host::Asked, _) => self.out.push(Action::Shown { ask, root }),
+                    (Host::Asked, _) => self.errand(Errand::Shown { ask, root }),
                     (Host::Left(_) | Host::Barred, _) => self.count_others(ask),
                     (Host::Gone, _) => {}
                 }
             }
             News::Outcome { ask, outcome } => self.decided(ask, outcome),
             News::Answered { ask, how } => self.host_settled(ask, how),
-            News::Unavailable { ask, why } => {
+            News::Unavailable { ask, why } | News::Refused { ask, why } => {
                 let Some(dialog) = self.dialogs.get(&ask).filter(|dialog| !dialog.is_done()) else { return };
                 if dialog.stand != Stand::Off {
                     self.log(format!("ask {ask}: {why}; the host decides alone"));
@@ -202,7 +202,7 @@ impl Machine {
                     self.settle(ask, Fate::Left);
                 }
             }
-            News::HiddenReplied { .. } | News::Slash { .. } => {}
+            News::Limit { .. } | News::Slash { .. } => {}
         }
     }
 
@@ -257,7 +257,7 @@ impl Machine {
                 self.out.push(if same {
                     Action::Handed { ask: no }
                 } else {
-                    Action::Record { ask: no, allowed: decision == Decision::Allow }
+                    Action::Daemon(Errand::Record { ask: no, allowed: decision == Decision::Allow })
                 });
                 if !has_call {
                     self.forget(no);
@@ -297,7 +297,7 @@ impl Machine {
                     self.observe(vec![Observation::CallEnded { call, ok, subagent: None }]);
                 }
                 State::Answered { decision: Decision::Deny, unsure: false } if !ok => {
-                    self.out.push(Action::Confirmed { ask: no });
+                    self.errand(Errand::Confirmed { ask: no });
                 }
                 State::Answered { .. } | State::Ended => {}
             }

@@ -1,4 +1,4 @@
-//! The proxy as a process: the agent as its child, a reader and a writer for each side, and the link to the daemon.
+//! A proxy as a process: the agent as its child, a reader and a writer for each side, and the link to the daemon.
 //! Readers lock the machine, which never waits for anything, and nothing else.
 
 use std::ffi::OsString;
@@ -10,121 +10,85 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use askd_client::{Places, random_hex};
 use askd_wire::Instance;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Action, Dismiss, Machine, News, Settings};
-use crate::foreground::terminal_has_sent_it;
-use crate::hidden::{HiddenAdapter, HiddenError, HiddenEvent, HiddenOption, HiddenReply, HiddenSource};
-use crate::proxy::clock::Due;
-use crate::proxy::link::Link;
-use crate::proxy::log::Log;
-use crate::proxy::outlet::Outlet;
-use crate::proxy::pipe::Patient;
-use crate::proxy::{
-    self, CHUNK, CannotStart, LAST_WORDS, LINGER, LOOK, exit_code, lock, next_line, private, spawn, widen,
+use super::clock::{Due, elapsed};
+use super::link::Link;
+use super::log::Log;
+use super::outlet::Outlet;
+use super::pipe::Patient;
+use super::reply::deliver;
+use super::{
+    Action, AskNo, CHUNK, CannotStart, End, LAST_WORDS, LINGER, LOOK, News, exit_code, lock, next_line,
+    private, spawn, widen,
 };
+use crate::foreground::terminal_has_sent_it;
+use crate::hidden::{HiddenAdapter, HiddenEvent, HiddenOption, HiddenReply, HiddenSource};
 
-/// Between two attempts to tell the agent's server an answer.
-const BETWEEN_REPLIES: Duration = Duration::from_secs(2);
-
-/// What `askd acp` is started with.
-pub struct Options {
-    /// The agent's command line, not empty.
-    pub command: Vec<OsString>,
-    pub places: Places,
-    /// The askd program that may be started as the daemon.
-    pub exe: Option<PathBuf>,
-    pub dismiss: Dismiss,
-    pub grace: Duration,
-    pub translate: bool,
-    /// For agents that keep asks to themselves.
-    pub adapter: Option<Box<dyn HiddenAdapter>>,
-    /// Takes one line for standard error; it may block.
-    pub log: fn(&str),
-}
-
-/// A line protocol as a pure machine, for [`serve`]: input with the time since the start, output as [`Action`]s.
+/// A line protocol as a pure machine, for [`serve`]: input with the time since the start, output as [`Action`]s. The
+/// client is whoever the agent works for: an editor, a host.
 pub(crate) trait Protocol: Send + 'static {
     fn client_line(&mut self, line: Vec<u8>, now: Duration);
     fn agent_line(&mut self, line: Vec<u8>, now: Duration);
     fn news(&mut self, news: News, now: Duration);
     fn client_closed(&mut self, now: Duration);
-    fn agent_closed(&mut self, now: Duration);
+    /// The agent says nothing more; its process may live on.
+    fn agent_closed(&mut self, _now: Duration) {}
+    /// The agent's process ended, and everything that it wrote was given.
+    fn agent_ended(&mut self, end: End, now: Duration);
+    /// A signal to end came, and the agent does not know yet.
+    fn signalled(&mut self, _now: Duration) {}
     fn tick(&mut self, now: Duration);
     /// When [`Self::tick`] has something to do.
     fn next_tick(&self) -> Option<Duration>;
     /// What is to be done now, in order.
     fn take(&mut self) -> Vec<Action>;
     fn hidden(&mut self, _event: HiddenEvent, _now: Duration) {}
+    /// What became of [`Action::HiddenReply`].
+    fn hidden_replied(&mut self, _ask: AskNo, _delivered: bool, _now: Duration) {}
     fn set_hidden_options(&mut self, _options: &'static [HiddenOption]) {}
-}
-
-impl Protocol for Machine {
-    fn client_line(&mut self, line: Vec<u8>, now: Duration) {
-        Self::client_line(self, line, now);
-    }
-
-    fn agent_line(&mut self, line: Vec<u8>, now: Duration) {
-        Self::agent_line(self, line, now);
-    }
-
-    fn news(&mut self, news: News, now: Duration) {
-        Self::news(self, news, now);
-    }
-
-    fn client_closed(&mut self, now: Duration) {
-        Self::client_closed(self, now);
-    }
-
-    fn agent_closed(&mut self, now: Duration) {
-        Self::agent_closed(self, now);
-    }
-
-    fn tick(&mut self, now: Duration) {
-        Self::tick(self, now);
-    }
-
-    fn next_tick(&self) -> Option<Duration> {
-        Self::next_tick(self)
-    }
-
-    fn take(&mut self) -> Vec<Action> {
-        Self::take(self)
-    }
-
-    fn hidden(&mut self, event: HiddenEvent, now: Duration) {
-        Self::hidden(self, event, now);
-    }
-
-    fn set_hidden_options(&mut self, options: &'static [HiddenOption]) {
-        Self::set_hidden_options(self, options);
-    }
 }
 
 /// What a proxy of any protocol is started with.
 pub(crate) struct Start {
     /// What its lines on standard error begin with, e.g. `askd acp`.
     pub(crate) name: &'static str,
-    /// The agent's program and arguments; its input and output become the proxy's.
-    pub(crate) command: Command,
+    /// What the client is in those lines, e.g. `host`.
+    pub(crate) client: &'static str,
+    /// The agent's command line, not empty; its input and output become the proxy's.
+    pub(crate) command: Vec<OsString>,
+    /// What the agent finds in its environment besides ours.
+    pub(crate) env: Vec<(String, OsString)>,
+    pub(crate) owner: Owner,
     pub(crate) places: Places,
+    /// The askd program that may be started as the daemon.
     pub(crate) exe: Option<PathBuf>,
+    /// For agents that keep asks to themselves.
     pub(crate) adapter: Option<Box<dyn HiddenAdapter>>,
+    /// Takes one line for standard error; it may block.
     pub(crate) log: fn(&str),
+}
+
+/// The mark by which hooks of the agent raise nothing, and nothing below it may answer.
+pub(crate) enum Owner {
+    /// A name of its own for this run, after what it is, e.g. `acp`.
+    Of(&'static str),
+    Named(String),
 }
 
 struct Proxy<M> {
     name: &'static str,
+    client: &'static str,
     /// For threads that tell it something later.
     own: Weak<Self>,
     machine: Mutex<M>,
     link: Mutex<Option<Link>>,
-    began: Instant,
+    began: Duration,
     to_agent: Outlet,
     to_client: Outlet,
     /// Wakes the clock when something else is due.
@@ -136,42 +100,30 @@ struct Proxy<M> {
     heard: AtomicU64,
 }
 
-/// Runs the agent behind the proxy until it ends; gives its exit status, 128 and the signal's number when a signal
-/// ended it.
-pub fn run(options: Options) -> Result<u8, CannotStart> {
-    let program = options.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    run_agent(options).map_err(|source| CannotStart { program, source })
-}
-
-fn run_agent(options: Options) -> io::Result<u8> {
-    let mark = random_hex().map_err(io::Error::other)?;
-    let mut words = options.command.iter();
-    let program = words.next().cloned().unwrap_or_default();
-    let mut command = Command::new(&program);
-    command.args(words);
-    // Hooks of the agent raise nothing, and nothing below it may answer.
-    command.env("ASKD_OWNER", format!("acp-{}", &mark[..8]));
-    let (dismiss, grace, translate) = (options.dismiss, options.grace, options.translate);
-    let start = Start {
-        name: "askd acp",
-        command,
-        places: options.places,
-        exe: options.exe,
-        adapter: options.adapter,
-        log: options.log,
-    };
-    serve(start, |instance| {
-        let agent = PathBuf::from(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Machine::new(Settings { dismiss, grace, translate, mark, agent, instance: Some(instance) })
-    })
-}
-
 /// Runs an agent behind a proxy of this protocol until it ends; gives its exit status, 128 and the signal's number when
-/// a signal ended it.
-pub(crate) fn serve<M: Protocol>(start: Start, machine: impl FnOnce(Instance) -> M) -> io::Result<u8> {
-    let Start { name, mut command, places, exe, mut adapter, log } = start;
+/// a signal ended it. The machine is made of random text in hexadecimal digits and the agent's process.
+pub(crate) fn serve<M: Protocol>(
+    start: Start,
+    machine: impl FnOnce(String, Instance) -> M,
+) -> Result<u8, CannotStart> {
+    let program = start.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    serve_agent(start, machine).map_err(|source| CannotStart { program, source })
+}
+
+fn serve_agent<M: Protocol>(start: Start, machine: impl FnOnce(String, Instance) -> M) -> io::Result<u8> {
+    let Start { name, client, command: words, env, owner, places, exe, mut adapter, log } = start;
+    let mark = random_hex().map_err(io::Error::other)?;
     let token = random_hex().map_err(io::Error::other)?;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).envs(env).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.env(
+        "ASKD_OWNER",
+        match owner {
+            Owner::Of(what) => format!("{what}-{}", &mark[..8]),
+            Owner::Named(name) => name,
+        },
+    );
     if let Some(adapter) = &mut adapter {
         adapter.prepare(&mut command);
     }
@@ -186,13 +138,14 @@ pub(crate) fn serve<M: Protocol>(start: Start, machine: impl FnOnce(Instance) ->
     let to_agent = Outlet::start("to-agent", File::from(OwnedFd::from(input)))?;
     let to_client = Outlet::start("to-client", File::from(private(io::stdout())?))?;
     let log = Log::start(name, log)?;
-    let machine = machine(Instance { pid: child.id(), start: 0 });
+    let machine = machine(mark, Instance { pid: child.id(), start: 0 });
     let proxy = Arc::new_cyclic(|own| Proxy {
         name,
+        client,
         own: Weak::clone(own),
         machine: Mutex::new(machine),
         link: Mutex::new(None),
-        began: Instant::now(),
+        began: elapsed(),
         to_agent,
         to_client,
         due: Due::default(),
@@ -206,11 +159,7 @@ pub(crate) fn serve<M: Protocol>(start: Start, machine: impl FnOnce(Instance) ->
         let _ = rustix::stdio::dup2_stdout(null);
     }
     let hearing = Arc::clone(&proxy);
-    let sink = Arc::new(move |news: proxy::News| {
-        if let Some(news) = News::from_askd(news) {
-            hearing.hear(news);
-        }
-    });
+    let sink = Arc::new(move |news: News| hearing.drive(|machine, now| machine.news(news, now)));
     let link = Link::start(&places, exe, token, sink)?;
     *lock(&proxy.link) = Some(link);
     proxy.forward_signals()?;
@@ -231,17 +180,16 @@ pub(crate) fn serve<M: Protocol>(start: Start, machine: impl FnOnce(Instance) ->
     let status = child.wait()?;
     // What it wrote last is still in the pipe.
     proxy.hear_out(&agent_is_done);
-    proxy.drive(|machine, now| {
-        machine.agent_closed(now);
-    });
+    let end = if status.success() { End::Orderly } else { End::Lost };
+    proxy.drive(|machine, now| machine.agent_ended(end, now));
     let written = proxy.to_client.drain(LAST_WORDS);
     let link = lock(&proxy.link).take();
     let told = link.is_none_or(|mut link| link.finish(LAST_WORDS));
     if !told {
-        proxy.say("not every answer of the client could be told to the askd daemon");
+        proxy.say(&format!("not every answer of the {client} could be told to the askd daemon"));
     }
     if !written {
-        proxy.say("the client did not read everything");
+        proxy.say(&format!("the {client} did not read everything"));
     }
     proxy.log.finish(LAST_WORDS);
     Ok(exit_code(status))
@@ -249,7 +197,7 @@ pub(crate) fn serve<M: Protocol>(start: Start, machine: impl FnOnce(Instance) ->
 
 impl<M: Protocol> Proxy<M> {
     fn now(&self) -> Duration {
-        self.began.elapsed()
+        elapsed().saturating_sub(self.began)
     }
 
     /// Gives something to the machine and does what it wants done. Never blocks for long.
@@ -269,10 +217,6 @@ impl<M: Protocol> Proxy<M> {
         self.log.say(format!("{}: {text}", self.name));
     }
 
-    fn hear(&self, news: News) {
-        self.drive(|machine, now| machine.news(news, now));
-    }
-
     fn act(&self, action: Action) {
         match action {
             Action::ToAgent(line) => self.to_agent.push(line),
@@ -287,16 +231,10 @@ impl<M: Protocol> Proxy<M> {
                 let hearing = self.own.upgrade();
                 let (name, log) = (self.name, self.log.clone());
                 let _ = spawn("hidden-reply", move || {
-                    let mut failed = false;
-                    let delivered = deliver(&*source, &id, reply, message.as_deref(), |why| {
-                        if !std::mem::replace(&mut failed, true) {
-                            log.say(format!("{name}: the answer did not reach the agent yet: {why}"));
-                        }
-                        std::thread::sleep(BETWEEN_REPLIES);
-                    });
+                    let delivered = deliver(&*source, &id, reply, message.as_deref(), (name, &log));
                     // A no may wait in the watcher for its siblings; that the agent has it is told when it is gone.
                     if let Some(proxy) = hearing.filter(|_| !(delivered && reply == HiddenReply::Reject)) {
-                        proxy.hear(News::HiddenReplied { ask, delivered });
+                        proxy.drive(|machine, now| machine.hidden_replied(ask, delivered, now));
                     }
                 });
             }
@@ -306,8 +244,7 @@ impl<M: Protocol> Proxy<M> {
                     self.to_agent.then(move || handle.handed());
                 }
             }
-            other => {
-                let Ok(errand) = other.into_errand() else { return };
+            Action::Daemon(errand) => {
                 let failed = lock(&self.link).as_mut().and_then(|link| link.take(errand));
                 if let Some(text) = failed {
                     self.say(&text);
@@ -363,7 +300,7 @@ impl<M: Protocol> Proxy<M> {
                     Ok(Some(line)) => self.drive(|machine, now| machine.client_line(line, now)),
                     Ok(None) => break,
                     Err(error) => {
-                        self.say(&format!("reading the client: {error}"));
+                        self.say(&format!("reading the {}: {error}", self.client));
                         break;
                     }
                 }
@@ -393,17 +330,19 @@ impl<M: Protocol> Proxy<M> {
         });
     }
 
-    fn forward_signals(&self) -> io::Result<()> {
+    fn forward_signals(self: &Arc<Self>) -> io::Result<()> {
         for (number, signal) in [(SIGTERM, Signal::TERM), (SIGINT, Signal::INT), (SIGHUP, Signal::HUP)] {
             let (mut read, write) = io::pipe()?;
             signal_hook::low_level::pipe::register(number, OwnedFd::from(write))?;
-            let (agent, to_client) = (self.agent, self.to_client.clone());
+            let proxy = Arc::clone(self);
             spawn("signal", move || {
                 while matches!(read.read(&mut [0]), Ok(1)) {
+                    // Before the agent hears of it.
+                    proxy.drive(|machine, now| machine.signalled(now));
                     if !(signal == Signal::INT && terminal_has_sent_it()) {
-                        let _ = kill_process(agent, signal);
+                        let _ = kill_process(proxy.agent, signal);
                     }
-                    to_client.hurry();
+                    proxy.to_client.hurry();
                 }
             })?;
         }
@@ -423,60 +362,6 @@ impl<M: Protocol> Proxy<M> {
                 });
             }
             Err(error) => self.say(&format!("asks of subagents cannot be seen: {error}")),
-        }
-    }
-}
-
-/// Answers the agent's server again and again until it took the answer or no longer asks. False: it no longer asks.
-fn deliver(
-    source: &dyn HiddenSource,
-    id: &str,
-    reply: HiddenReply,
-    message: Option<&str>,
-    mut failed: impl FnMut(&str),
-) -> bool {
-    loop {
-        match source.reply(id, reply, message) {
-            Ok(()) => return true,
-            Err(HiddenError::Gone) => return false,
-            Err(HiddenError::Failed(why)) => failed(&why),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::hidden::HiddenOption;
-
-    /// A server that fails so often before it says what it says.
-    struct Failing(AtomicU64, bool);
-
-    impl HiddenSource for Failing {
-        fn options(&self) -> &'static [HiddenOption] {
-            &[]
-        }
-
-        fn reply(&self, _: &str, _: HiddenReply, _: Option<&str>) -> Result<(), HiddenError> {
-            match self.0.load(Ordering::Relaxed) {
-                0 if self.1 => Ok(()),
-                0 => Err(HiddenError::Gone),
-                left => {
-                    self.0.store(left - 1, Ordering::Relaxed);
-                    Err(HiddenError::Failed("it is busy".to_owned()))
-                }
-            }
-        }
-
-        fn stop(&self) {}
-    }
-
-    #[test]
-    fn an_answer_that_did_not_reach_the_agent_is_told_again() {
-        for taken in [true, false] {
-            let (source, mut failures) = (Failing(AtomicU64::new(3), taken), 0);
-            assert_eq!(deliver(&source, "per_1", HiddenReply::Once, None, |_| failures += 1), taken);
-            assert_eq!(failures, 3);
         }
     }
 }

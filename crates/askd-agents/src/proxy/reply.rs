@@ -1,0 +1,82 @@
+//! Answers for the agent's own server.
+
+use std::time::Duration;
+
+use super::log::Log;
+use crate::hidden::{HiddenError, HiddenReply, HiddenSource};
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Answers the agent's server until it took the answer or no longer asks. False: it no longer asks. The first failure
+/// is said as `name`.
+pub(super) fn deliver(
+    source: &dyn HiddenSource,
+    id: &str,
+    reply: HiddenReply,
+    message: Option<&str>,
+    (name, log): (&str, &Log),
+) -> bool {
+    let mut failed = false;
+    again(source, id, reply, message, |why| {
+        if !std::mem::replace(&mut failed, true) {
+            log.say(format!("{name}: the answer did not reach the agent yet: {why}"));
+        }
+        std::thread::sleep(PAUSE);
+    })
+}
+
+fn again(
+    source: &dyn HiddenSource,
+    id: &str,
+    reply: HiddenReply,
+    message: Option<&str>,
+    mut failed: impl FnMut(&str),
+) -> bool {
+    loop {
+        match source.reply(id, reply, message) {
+            Ok(()) => return true,
+            Err(HiddenError::Gone) => return false,
+            Err(HiddenError::Failed(why)) => failed(&why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::hidden::HiddenOption;
+
+    /// A server that fails so often before it says what it says.
+    struct Failing(AtomicU64, bool);
+
+    impl HiddenSource for Failing {
+        fn options(&self) -> &'static [HiddenOption] {
+            &[]
+        }
+
+        fn reply(&self, _: &str, _: HiddenReply, _: Option<&str>) -> Result<(), HiddenError> {
+            match self.0.load(Ordering::Relaxed) {
+                0 if self.1 => Ok(()),
+                0 => Err(HiddenError::Gone),
+                left => {
+                    self.0.store(left - 1, Ordering::Relaxed);
+                    Err(HiddenError::Failed("it is busy".to_owned()))
+                }
+            }
+        }
+
+        fn stop(&self) {}
+    }
+
+    #[test]
+    fn an_answer_that_did_not_reach_the_agent_is_told_again() {
+        for taken in [true, false] {
+            let (source, mut failures) = (Failing(AtomicU64::new(3), taken), 0);
+            assert_eq!(again(&source, "per_1", HiddenReply::Once, None, |_| failures += 1), taken);
+            assert_eq!(failures, 3);
+        }
+    }
+}
