@@ -1,6 +1,7 @@
 //! The file system's side of one tree: looks, directories, answers. Each step starts from the root again, as everything
 //! below it may be another one by then.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use askd_client::spool::{
@@ -8,7 +9,7 @@ use askd_client::spool::{
     is_safe_stem, stem_of,
 };
 
-use super::machine::{Id, Seen};
+use super::machine::{Id, Kept, Seen};
 use super::serving;
 
 /// Names that are read of one directory.
@@ -77,6 +78,7 @@ impl Tree {
             kept += u32::from(requests.has(SENTINEL)?);
             let listing = requests.list_of(MOST_NAMES, is_json)?;
             odd.left_out = listing.left_out;
+            odd.names.extend(listing.no_text.into_iter().filter(|name| name.ends_with(".json")));
             for name in listing.names {
                 let Some(stem) = stem_of(&name) else { continue };
                 if !is_safe_stem(stem) {
@@ -105,14 +107,19 @@ impl Tree {
         dir.read(&file(id), MOST_BYTES).ok()?.map(|(_, bytes)| bytes)
     }
 
-    /// Makes both directories and their sentinels, whoever takes them away meanwhile. Gives which one `requests/` is.
-    pub(super) fn keep(&self, session: &str) -> Result<(u64, u64), PlaceError> {
+    /// Makes both directories and their sentinels, whoever takes them away meanwhile.
+    pub(super) fn keep(&self, session: &str) -> Result<Kept, PlaceError> {
+        // What one attempt made counts, also when it is taken away again before the next.
+        let (made, anew) = (Cell::new(false), Cell::new(false));
         self.retried(|| {
             let dir = Dir::make_root(&self.root)?.make(SESSIONS)?.make(session)?;
-            let (requests, responses) = (dir.make(REQUESTS)?, dir.make(RESPONSES)?);
-            requests.touch(SENTINEL)?;
-            responses.touch(SENTINEL)?;
-            requests.identity()
+            let (requests, requests_made) = dir.make_or_open(REQUESTS)?;
+            made.set(made.get() | requests_made);
+            let (responses, responses_made) = dir.make_or_open(RESPONSES)?;
+            anew.set(anew.get() | requests_made | responses_made);
+            anew.set(requests.touch(SENTINEL)? | responses.touch(SENTINEL)? | anew.get());
+            let requests_dir = requests.identity()?;
+            Ok(Kept { requests_dir, requests_made: made.get(), anew: anew.get() })
         })
     }
 
@@ -207,9 +214,13 @@ mod tests {
         for n in 0..2 * MOST_NAMES {
             write(REQUESTS, format!("{n}.tmp"));
         }
+        let no_text = std::os::unix::ffi::OsStrExt::from_bytes(&b"\xff.json"[..]);
+        std::fs::write(temp.path().join("sessions/s/requests").join::<&std::ffi::OsStr>(no_text), "")
+            .unwrap();
         write(REQUESTS, "one.json".to_owned());
         let (seen, odd) = tree.look("s", &[], 0).unwrap();
         assert!(seen.unwrap().requests.contains_key("one") && !odd.left_out);
+        assert_eq!(odd.names.len(), 1, "a name that is no text is told of as odd, and hides nothing");
 
         // More than are listed: whichever is left out, the known ones are there.
         for of in [REQUESTS, RESPONSES] {

@@ -12,6 +12,8 @@ use rustix::io::Errno;
 
 /// Ends the names of files that are being written. Readers take only what ends in `.json`.
 const UNFINISHED: &str = ".askd-tmp";
+/// Names that are no text that are told of.
+const MOST_NO_TEXT: usize = 100;
 
 /// Why a directory or file was not used.
 #[derive(Debug, thiserror::Error)]
@@ -61,8 +63,10 @@ pub enum Put {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     pub names: Vec<String>,
-    /// There are more, or names that are no text.
+    /// There are more.
     pub left_out: bool,
+    /// Those that are no text, as far as they can be shown.
+    pub no_text: Vec<String>,
 }
 
 /// An open directory of ours.
@@ -119,14 +123,21 @@ impl Dir {
 
     /// Opens a directory in this one, making it (0700) when it is not there.
     pub fn make(&self, name: &str) -> Result<Self, PlaceError> {
+        self.make_or_open(name).map(|(dir, _)| dir)
+    }
+
+    /// The same; true: it was made by this call.
+    pub fn make_or_open(&self, name: &str) -> Result<(Self, bool), PlaceError> {
         let full = self.named(name)?;
+        let mut made = false;
         // Somebody may remove it between the two steps.
         for _ in 0..100 {
             if let Some(dir) = self.open(name)? {
-                return Ok(dir);
+                return Ok((dir, made));
             }
             match mkdirat(&self.fd, name, Mode::from_raw_mode(0o700)) {
-                Ok(()) | Err(Errno::EXIST) => {}
+                Ok(()) => made = true,
+                Err(Errno::EXIST) => {}
                 Err(error) => return Err(PlaceError::io(&full, error)),
             }
         }
@@ -155,12 +166,16 @@ impl Dir {
             }
             match entry.file_name().to_str() {
                 Ok(name) if !wanted(name) => {}
-                _ if listing.names.len() >= most => {
+                Err(_) => {
+                    if listing.no_text.len() < MOST_NO_TEXT {
+                        listing.no_text.push(entry.file_name().to_string_lossy().into_owned());
+                    }
+                }
+                Ok(_) if listing.names.len() >= most => {
                     listing.left_out = true;
                     break;
                 }
                 Ok(name) => listing.names.push(name.to_owned()),
-                Err(_) => listing.left_out = true,
             }
         }
         listing.names.sort_unstable();
@@ -244,13 +259,29 @@ impl Dir {
         })
     }
 
-    /// Makes an empty file (0600) of this name, or leaves the one that is there.
-    pub fn touch(&self, name: &str) -> Result<(), PlaceError> {
+    /// Makes an empty file (0600) of this name, or leaves the one that is there. True: there was none.
+    pub fn touch(&self, name: &str) -> Result<bool, PlaceError> {
         let full = self.named(name)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        openat(&self.fd, name, flags, Mode::from_raw_mode(0o600))
-            .map(drop)
-            .map_err(|error| PlaceError::io(&full, error))
+        let open = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        match openat(&self.fd, name, open | OFlags::CREATE | OFlags::EXCL, mode) {
+            Ok(_) => return Ok(true),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(PlaceError::io(&full, error)),
+        }
+        match openat(&self.fd, name, open | OFlags::CREATE, mode) {
+            Ok(_) => Ok(false),
+            Err(error) => Err(PlaceError::io(&full, error)),
+        }
+    }
+
+    /// What a file that is written in this directory now would have as its time, in nanoseconds since 1970: the clock of
+    /// whoever keeps the file system.
+    pub fn time(&self) -> Result<i128, PlaceError> {
+        let unfinished = self.write_unfinished("time", b"")?;
+        let seen = self.stamp(&unfinished);
+        let _ = unlinkat(&self.fd, &*unfinished, AtFlags::empty());
+        seen?.map(|stamp| stamp.modified_ns).ok_or_else(|| PlaceError::io(&unfinished, Errno::NOENT))
     }
 
     /// Removes a file; false: it was not there.
@@ -446,6 +477,36 @@ mod tests {
         });
         assert_eq!(placed, 1);
         assert_eq!(root.list(10).unwrap().names, ["a.json", "b.json"]);
+    }
+
+    #[test]
+    fn s7_a_name_that_is_no_text_leaves_nothing_else_out() {
+        use std::os::unix::ffi::OsStrExt;
+        let (temp, root) = tree();
+        let odd = std::ffi::OsStr::from_bytes(b"\xff.json");
+        fs::write(temp.path().join("tree").join(odd), "{}").unwrap();
+        fs::write(temp.path().join("tree/a.json"), "{}").unwrap();
+        let listing = root.list(1).unwrap();
+        assert_eq!(
+            (&*listing.names, listing.left_out, listing.no_text.len()),
+            (&["a.json".to_owned()][..], false, 1)
+        );
+        fs::remove_file(temp.path().join("tree/a.json")).unwrap();
+        assert!(!root.is_empty().unwrap());
+    }
+
+    #[test]
+    fn f6_whoever_makes_a_directory_or_a_sentinel_knows_that_it_was_away() {
+        let (temp, root) = tree();
+        assert!(root.make_or_open("a").unwrap().1 && !root.make_or_open("a").unwrap().1);
+        assert!(root.touch("k").unwrap() && !root.touch("k").unwrap());
+        fs::remove_file(temp.path().join("tree/k")).unwrap();
+        assert!(root.touch("k").unwrap());
+        let before = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        let before =
+            i128::try_from(before.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos()).unwrap();
+        assert!(root.time().unwrap() > before);
+        assert_eq!(root.list(10).unwrap().names, ["a", "k"]);
     }
 
     #[test]

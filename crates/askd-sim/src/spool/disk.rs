@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use askd_agents::spool::machine::Seen;
+use askd_agents::spool::machine::{Kept, Seen};
 use askd_client::spool::{Put, Stamp};
 
 /// A directory and what is in it.
@@ -21,6 +21,8 @@ pub(super) struct Disk {
     requests: Option<Dir>,
     responses: Option<Dir>,
     pub(super) full: bool,
+    /// A new directory has the number of an old one.
+    reuses: bool,
     count: u64,
 }
 
@@ -32,6 +34,10 @@ pub(super) enum Which {
 }
 
 impl Disk {
+    pub(super) fn new(reuses: bool) -> Self {
+        Self { reuses, ..Self::default() }
+    }
+
     fn at(&mut self, which: Which) -> &mut Option<Dir> {
         match which {
             Which::Requests => &mut self.requests,
@@ -39,11 +45,15 @@ impl Disk {
         }
     }
 
-    pub(super) fn make(&mut self, which: Which) {
+    /// True: it was away.
+    pub(super) fn make(&mut self, which: Which) -> bool {
         self.session = true;
         self.count += 1;
-        let id = self.count;
+        // Some file systems give the number of what was removed to what is made next.
+        let id = if self.reuses { 0 } else { self.count };
+        let away = self.at(which).is_none();
         self.at(which).get_or_insert(Dir { id, sentinel: false, files: BTreeMap::new() });
+        away
     }
 
     /// False: its directory is gone.
@@ -79,17 +89,18 @@ impl Disk {
         Ok(Put::Placed)
     }
 
-    /// Makes and keeps both; gives which one `requests/` is.
-    pub(super) fn keep(&mut self) -> Option<(u64, u64)> {
+    /// Makes and keeps both.
+    pub(super) fn keep(&mut self) -> Option<Kept> {
         if self.full && (self.requests.is_none() || self.responses.is_none()) {
             return None;
         }
-        self.make(Which::Requests);
-        self.make(Which::Responses);
+        let requests_made = self.make(Which::Requests);
+        let mut anew = self.make(Which::Responses) | requests_made;
         for dir in [&mut self.requests, &mut self.responses].into_iter().flatten() {
-            dir.sentinel = true;
+            anew |= !std::mem::replace(&mut dir.sentinel, true);
         }
-        self.requests.as_ref().map(|dir| (1, dir.id))
+        let kept = |dir: &Dir| Kept { requests_dir: (1, dir.id), requests_made, anew };
+        self.requests.as_ref().map(kept)
     }
 
     fn remove_if_empty(&mut self, which: Which) -> bool {

@@ -22,6 +22,8 @@ pub(super) struct Item {
     pub(super) margin: Duration,
     /// Since when a file of it is away although its directory is in place.
     pub(super) missing_since: Option<Now>,
+    /// The last look saw its request.
+    pub(super) has_request: bool,
     /// When a look at its files is wanted sooner than the usual one.
     pub(super) look_at: Option<Now>,
     /// Its request went with the whole directory: its requester may well wait.
@@ -68,6 +70,7 @@ impl Item {
             limit_at: limit.map(|limit| (now + limit).saturating_sub(age)),
             margin: limit.map_or(MARGIN, |limit| (limit / 4).min(MARGIN)),
             missing_since: None,
+            has_request: true,
             look_at: None,
             displaced: false,
             disturbed: false,

@@ -84,6 +84,18 @@ pub struct Seen {
     pub other_serves: bool,
 }
 
+/// Both directories of a session as [`Action::Keep`] left them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Which directory `requests/` is.
+    pub requests_dir: (u64, u64),
+    /// `requests/` itself was away.
+    pub requests_made: bool,
+    /// A directory or a sentinel was away: somebody had taken it. The number of a directory alone does not say so, as the
+    /// next one may get the same.
+    pub anew: bool,
+}
+
 /// What is known of a requester when its request is first seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {

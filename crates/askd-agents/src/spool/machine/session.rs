@@ -3,7 +3,7 @@
 use askd_wire::RaiseAsk;
 
 use super::item::{Item, Phase};
-use super::{AWAY, Action, BEAT, IDLE, Id, LOST_RESPONSE, Machine, Now, SETTLED, Seen, decoded};
+use super::{AWAY, Action, BEAT, IDLE, Id, Kept, LOST_RESPONSE, Machine, Now, SETTLED, Seen, decoded};
 use crate::spool::wire;
 
 #[derive(Debug)]
@@ -21,6 +21,10 @@ pub(super) struct Session {
     left: bool,
     /// Its `requests/` when the sentinels were made.
     requests_dir: Option<(u64, u64)>,
+    /// Its `requests/` at the last look.
+    seen_dir: Option<(u64, u64)>,
+    /// The sentinels were in place since it was taken up.
+    was_kept: bool,
 }
 
 impl Session {
@@ -34,6 +38,8 @@ impl Session {
             other_serves: false,
             left: false,
             requests_dir: None,
+            seen_dir: None,
+            was_kept: false,
         }
     }
 
@@ -57,17 +63,23 @@ impl Machine {
         self.actions.push(Action::Keep(session.to_owned()));
     }
 
-    /// What became of [`Action::Keep`]: which directory `requests/` is now.
-    pub fn kept(&mut self, session: &str, requests_dir: Option<(u64, u64)>) {
+    /// What became of [`Action::Keep`]; `None`: it failed.
+    pub fn kept(&mut self, session: &str, kept: Option<Kept>) {
         let Some(known) = self.sessions.get_mut(session) else { return };
-        let before = std::mem::replace(&mut known.requests_dir, requests_dir);
-        if before.is_some() && before != requests_dir {
-            // Its directory was taken away between two looks: what is missing in the new one was not fetched.
-            for (_, item) in self.items.iter_mut().filter(|(id, _)| id.session == session) {
-                item.displaced = true;
-                item.disturbed = true;
-                item.missing_since = None;
-            }
+        let dir = kept.map(|kept| kept.requests_dir);
+        let before = std::mem::replace(&mut known.requests_dir, dir);
+        let Some(kept) = kept else { return };
+        let was_kept = std::mem::replace(&mut known.was_kept, true);
+        if !was_kept || (!kept.anew && before == dir) {
+            return;
+        }
+        // Its directories were taken away between two looks: what is missing in the new ones was not fetched.
+        let same = !kept.requests_made && known.seen_dir == dir;
+        for (_, item) in self.items.iter_mut().filter(|(id, _)| id.session == session) {
+            item.disturbed = true;
+            item.missing_since = None;
+            // One that was seen in this very directory went, if it went, by itself.
+            item.displaced |= !(same && item.has_request);
         }
     }
 
@@ -85,6 +97,7 @@ impl Machine {
         }
         let session = self.session(name, now);
         session.other_serves = seen.other_serves;
+        session.seen_dir = seen.requests_dir;
         let in_place = seen.kept && seen.requests_dir.is_some() && session.requests_dir == seen.requests_dir;
         let wants_keeping = (!ids.is_empty() || session.chosen || seen.requests_dir.is_some())
             && !session.left
@@ -120,6 +133,7 @@ impl Machine {
     fn look(&mut self, id: &Id, seen: &Seen, in_place: bool, now: Now) {
         let Some(item) = self.items.get_mut(id) else { return };
         let (request, response) = (seen.requests.contains_key(&id.stem), seen.responses.contains(&id.stem));
+        item.has_request = request;
         if request || in_place {
             // Away with its directories once: that those are there again does not bring it back.
             item.displaced &= !request;
@@ -251,6 +265,7 @@ impl Machine {
                 session.left = true;
                 session.beat_at = None;
                 session.requests_dir = None;
+                session.was_kept = false;
                 self.actions.push(Action::Unbeat(name.clone()));
                 self.actions.push(Action::Leave(name));
                 continue;
@@ -273,7 +288,8 @@ impl Machine {
     pub fn stop(&mut self) {
         for item in self.items.values() {
             // Fetched a moment ago: nobody is left who could still be putting it back.
-            if let (Phase::Placed { no: Some(no), .. }, Some(_)) = (&item.phase, item.missing_since) {
+            let taken = item.missing_since.is_some() && !item.has_request && !item.disturbed;
+            if let (Phase::Placed { no: Some(no), .. }, true) = (&item.phase, taken) {
                 self.actions.push(Action::Confirmed(*no));
             }
         }

@@ -60,12 +60,14 @@ fn outcome(verdict: Verdict, cause: &str) -> Outcome {
 struct World {
     machine: Machine,
     seen: Seen,
+    /// Somebody took the directories, and the new ones got the numbers of the old.
+    anew: bool,
 }
 
 impl World {
     fn new() -> Self {
         let seen = Seen { requests_dir: Some(DIR), kept: true, ..Seen::default() };
-        Self { machine: Machine::new(), seen }
+        Self { machine: Machine::new(), seen, anew: false }
     }
 
     /// Everything that is to be done but what is only told.
@@ -74,7 +76,9 @@ impl World {
         for action in self.machine.take() {
             done.push(match action {
                 Action::Keep(name) => {
-                    self.machine.kept(&name, self.seen.requests_dir);
+                    let kept =
+                        |requests_dir| Kept { requests_dir, requests_made: self.anew, anew: self.anew };
+                    self.machine.kept(&name, self.seen.requests_dir.map(kept));
                     continue;
                 }
                 Action::Tell(_) | Action::Beat(_) => continue,
@@ -218,6 +222,58 @@ fn f6_what_takes_the_whole_session_away_takes_no_ask_and_no_answer() {
     w.look(62_000);
     w.look(62_500);
     assert_eq!(w.take(), ["confirmed 1"], "and was told as handed once");
+}
+
+#[test]
+fn f6_an_answer_that_went_with_directories_which_were_made_again_between_two_looks_was_not_fetched() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    assert_eq!(w.take(), ["answer a allowed"]);
+    w.place("a", 10);
+    w.look(20);
+    assert_eq!(w.take(), ["handed 1"]);
+    // Both directories went with all that was in them; another one's answer makes them again, with the same numbers.
+    w.ask("b", None);
+    w.seen.requests.remove("a");
+    w.seen.responses.clear();
+    w.anew = true;
+    w.take();
+    w.anew = false;
+    w.look(1000);
+    assert_eq!(w.take(), ["answer a allowed"]);
+    w.place("a", 1000);
+    w.look(2000);
+    assert_eq!(w.take(), NONE);
+    w.seen.responses.clear();
+    w.look(3000);
+    w.look(3500);
+    assert_eq!(w.take(), ["confirmed 1"], "from directories that stayed, it was fetched");
+}
+
+#[test]
+fn f5_what_lies_unfetched_or_was_taken_away_is_not_told_as_fetched_when_askd_stops() {
+    // Removed beside its request; gone with its directories; fetched.
+    for (request, kept, told) in [(true, true, false), (false, false, false), (false, true, true)] {
+        let mut w = World::new();
+        w.ask("a", None);
+        w.take();
+        w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+        w.take();
+        w.place("a", 10);
+        w.look(20);
+        w.take();
+        w.seen.responses.clear();
+        w.seen.kept = kept;
+        if !request {
+            w.seen.requests.clear();
+        }
+        w.look(1000);
+        w.take();
+        w.machine.stop();
+        assert_eq!(w.take().contains(&"confirmed 1".to_owned()), told);
+    }
 }
 
 #[test]
