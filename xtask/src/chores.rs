@@ -21,9 +21,6 @@ const SYSTEM: &str = "askd-tests";
 /// What every build, lint and test is called with: one set of features, so that nothing is compiled twice.
 const ALL: [&str; 3] = ["--workspace", "--features", "xtask/bench"];
 
-/// The target of the static release build.
-const MUSL: &str = "x86_64-unknown-linux-musl";
-
 /// The target on which the core has to build as well; it knows no clock, thread or file.
 const WASM: &str = "wasm32-unknown-unknown";
 
@@ -97,18 +94,46 @@ pub(crate) fn sim(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
     must(&mut command)
 }
 
+/// What a package of askd has in it, in `target/dist`: `askd` as it is built by default, and `askd-hook` linked
+/// statically. Agents start the hook for every call, and most of the time of such a short program goes to the
+/// loader. `askd` itself stays dynamic, since looking up names needs the libraries of the system.
+pub(crate) fn dist(root: &Path) -> Result<()> {
+    let release = ["--release", "-p", "askd", "--bin"];
+    let place = target_dir(root).join("dist");
+    fs::create_dir_all(&place).with_context(|| format!("{} cannot be made", place.display()))?;
+    let copy = |name: &str| {
+        let built = target_dir(root).join("release").join(name);
+        // Beside it and then renamed: a hook that runs just now keeps the file that it was started from.
+        let (fresh, kept) = (place.join(format!("{name}.new")), place.join(name));
+        fs::copy(&built, &fresh)
+            .and_then(|_| fs::rename(&fresh, &kept))
+            .with_context(|| format!("{} cannot be copied to {}", built.display(), kept.display()))
+    };
+    must(cargo(root).arg("build").args(release).arg("askd"))?;
+    copy("askd")?;
+    must(cargo(root).arg("rustc").args(release).args([
+        "askd-hook",
+        "--",
+        "-C",
+        "target-feature=+crt-static",
+    ]))?;
+    copy("askd-hook")?;
+    println!("{} and askd-hook beside it", place.join("askd").display());
+    Ok(())
+}
+
 /// The measurements, by a release build of this program beside the release build of askd.
-pub(crate) fn bench(root: &Path, quick: bool) -> Result<()> {
+pub(crate) fn bench(root: &Path, quick: bool, only: &[String]) -> Result<()> {
+    // First, since it builds to the same place what the default build then builds again.
+    dist(root)?;
     let packages = ["-p", "askd", "-p", "xtask", "--features", "xtask/bench"];
     must(cargo(root).args(["build", "--release"]).args(packages))?;
-    if tools::has_target(MUSL) {
-        must(cargo(root).args(["build", "--release", "-p", "askd", "--target", MUSL]))?;
-    }
     let mut command = Command::new(target_dir(root).join("release/xtask"));
     command.args(["bench-part", "run"]).current_dir(root);
     if quick {
         command.arg("--quick");
     }
+    command.args(only.iter().flat_map(|part| ["--only", part]));
     must(&mut command)
 }
 

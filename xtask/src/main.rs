@@ -54,7 +54,12 @@ enum Chore {
         /// Fewer samples, for a first look
         #[arg(long)]
         quick: bool,
+        /// Measure only this part: hook, round-trip, http, writer, acp, spool or idle; may be given more than once
+        #[arg(long)]
+        only: Vec<String>,
     },
+    /// Build what ships into target/dist: askd, and askd-hook linked statically
+    Dist,
     /// Install what the tests need and is missing
     Setup,
     /// What the release build of this program does for `bench`
@@ -80,7 +85,8 @@ fn run() -> Result<()> {
         Chore::E2e { filter } => chores::e2e(&root, filter.as_deref()),
         Chore::Sim { seeds, seed } => chores::sim(&root, seeds, seed),
         Chore::Reqs { write } => chores::reqs(&root, write),
-        Chore::Bench { quick } => chores::bench(&root, quick),
+        Chore::Bench { quick, only } => chores::bench(&root, quick, &only),
+        Chore::Dist => chores::dist(&root),
         Chore::Setup => tools::ensure(&root, &tools::Need::ALL),
         #[cfg(feature = "bench")]
         Chore::BenchPart(part) => bench::run(&root, part),

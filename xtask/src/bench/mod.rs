@@ -36,6 +36,9 @@ pub(crate) enum Part {
         /// Fewer samples, for a first look
         #[arg(long)]
         quick: bool,
+        /// Measure only this part; may be given more than once
+        #[arg(long, value_parser = PARTS.map(|(name, _)| name))]
+        only: Vec<String>,
     },
     /// Child: an ACP agent that sends every message back
     AcpAgent,
@@ -50,7 +53,7 @@ pub(crate) enum Part {
 /// Runs one part of the measurements.
 pub(crate) fn run(root: &Path, part: Part) -> Result<()> {
     match part {
-        Part::Run { quick } => measure(root, quick),
+        Part::Run { quick, only } => measure(root, quick, &only),
         Part::AcpAgent => acp::agent(),
         Part::Echo { socket } => baseline::echo(&socket),
         Part::Requester { socket, requesters, asks } => daemon::requester(&socket, requesters, asks),
@@ -58,16 +61,25 @@ pub(crate) fn run(root: &Path, part: Part) -> Result<()> {
     }
 }
 
-fn measure(root: &Path, quick: bool) -> Result<()> {
+type Measure = fn(&World, &mut Report);
+
+/// The parts in the order in which they are measured, with the names that `--only` takes.
+const PARTS: [(&str, Measure); 7] = [
+    ("hook", hook::measure),
+    ("round-trip", daemon::measure_round_trip),
+    ("http", daemon::measure_crowd),
+    ("writer", writer::measure),
+    ("acp", acp::measure),
+    ("spool", spool::measure),
+    ("idle", idle::measure),
+];
+
+fn measure(root: &Path, quick: bool, only: &[String]) -> Result<()> {
     let world = World::new(root, quick)?;
     let mut report = Report::new(quick);
-    hook::measure(&world, &mut report);
-    daemon::measure_round_trip(&world, &mut report);
-    daemon::measure_crowd(&world, &mut report);
-    writer::measure(&world, &mut report);
-    acp::measure(&world, &mut report);
-    spool::measure(&world, &mut report);
-    idle::measure(&world, &mut report);
+    for (_, measure) in PARTS.iter().filter(|(name, _)| only.is_empty() || only.iter().any(|o| o == name)) {
+        measure(&world, &mut report);
+    }
     report.print();
     report.write(&target_dir(root).join("bench.json"))?;
     match report.failures() {

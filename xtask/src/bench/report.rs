@@ -56,7 +56,7 @@ impl Report {
     }
 
     /// A row that cannot be measured on this machine, with the reason.
-    pub(crate) fn absent(&mut self, what: &str, why: &str) {
+    fn absent(&mut self, what: &str, why: &str) {
         println!("{what}: not measured, {why}");
         self.absent.push((what.to_owned(), why.to_owned()));
     }

@@ -20,8 +20,8 @@ pub(crate) struct World {
     askd: PathBuf,
     /// The program that agents start, beside it.
     hook: PathBuf,
-    /// The same program linked statically with musl, where there is one.
-    musl: Option<PathBuf>,
+    /// The same program as it ships, linked statically.
+    fixed: PathBuf,
     quick: bool,
 }
 
@@ -49,10 +49,13 @@ impl World {
         if !hook.is_file() {
             bail!("{} is not built", hook.display());
         }
-        let musl = target.join("x86_64-unknown-linux-musl/release/askd-hook");
+        let fixed = target.join("dist/askd-hook");
+        if !fixed.is_file() {
+            bail!("{} is not built", fixed.display());
+        }
         // On the disk of the workspace: a directory in memory would make every commit free.
         let dir = tempfile::Builder::new().prefix("b").tempdir_in(&target)?;
-        Ok(Self { dir, askd, hook, musl: musl.is_file().then_some(musl), quick })
+        Ok(Self { dir, askd, hook, fixed, quick })
     }
 
     pub(crate) fn askd(&self) -> &Path {
@@ -63,8 +66,8 @@ impl World {
         &self.hook
     }
 
-    pub(crate) fn musl(&self) -> Option<&Path> {
-        self.musl.as_deref()
+    pub(crate) fn fixed(&self) -> &Path {
+        &self.fixed
     }
 
     /// `many` samples, or a tenth of them for a first look.
