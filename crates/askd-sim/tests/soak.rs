@@ -3,7 +3,7 @@
 use askd_sim::soak::{Found, Kind, run, run_watched};
 
 /// Every kind of trouble.
-const TROUBLE: [&str; 12] = [
+const TROUBLE: [&str; 25] = [
     "parallel calls",
     "a hook of the agent was first",
     "a person was first",
@@ -16,12 +16,26 @@ const TROUBLE: [&str; 12] = [
     "the host closed its end",
     "the host closed its end during an ask",
     "the agent was killed and resumed",
+    "a child in the background",
+    "a denial stopped a child in the background",
+    "a denial stopped the turn",
+    "an interrupt without a reply",
+    "the daemon was away for half a minute",
+    "the daemon was away for longer than a deadline",
+    "the host closed its end with a message queued",
+    "the host closed its end with a message that was not read",
+    "a turn began after the host had closed its end",
+    "two messages in one turn",
+    "a turn ended between a child's end and the turn that follows on it",
+    "the agent was asked whether it has read everything",
+    "asks were refused for good",
 ];
 
 fn nothing_is_wrong(found: &Found) {
     let wrong =
         [found.false_denies, found.false_allows, found.double_runs, found.lost_answers, found.changed_inputs];
     assert_eq!(wrong, [0; 5], "{found:?}");
+    assert_eq!(found.never_let_go, 0, "{found:?}");
 }
 
 /// Pages of memory that this process has.

@@ -22,7 +22,7 @@ pub(crate) struct Line {
 }
 
 /// Members that are kept as text.
-const KEPT: [&str; 14] = [
+const KEPT: [&str; 15] = [
     "spawn_depth",
     "request",
     "response",
@@ -37,6 +37,7 @@ const KEPT: [&str; 14] = [
     "parent_task_id",
     "task_type",
     "patch",
+    "state",
 ];
 
 impl Line {
@@ -257,6 +258,14 @@ fn respond(id: &str, mut answer: Object<'_>, call: Option<&str>) -> Vec<u8> {
 /// The withdrawal of a request at the host.
 pub(crate) fn cancel(id: &str) -> Vec<u8> {
     line(&format!("{{\"type\":\"control_cancel_request\",\"request_id\":{}}}", quote(id)))
+}
+
+/// A request that every version replies to, in the order in which it reads, and that changes nothing.
+pub(crate) fn status_request(id: &str) -> Vec<u8> {
+    let id = quote(id);
+    line(&format!(
+        "{{\"type\":\"control_request\",\"request_id\":{id},\"request\":{{\"subtype\":\"mcp_status\"}}}}"
+    ))
 }
 
 /// Some readers end a line at these two as well, and in JSON they can only be in strings. What came as one line of

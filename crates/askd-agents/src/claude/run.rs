@@ -23,15 +23,21 @@ pub struct Options {
     pub log: fn(&str),
 }
 
+/// Variables by which a host has the agent say whether it works; the first works in every version.
+const TELLS_STATE: [&str; 2] =
+    ["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_CODE_SDK_READS_SESSION_STATE"];
+
 /// Runs the agent behind the wrapper until it ends; gives its exit status, 128 and the signal's number when a signal
 /// ended it.
 pub fn run(options: Options) -> Result<u8, CannotStart> {
     let Options { command, host, places, unreached, exe, log } = options;
+    let hides_state = !TELLS_STATE.iter().any(|name| is_set(name));
+    let env = if hides_state { vec![(TELLS_STATE[0].into(), "1".into())] } else { Vec::new() };
     let start = Start {
         name: "askd claude",
         client: "host",
         command,
-        env: Vec::new(),
+        env,
         owner: Owner::Of("claude"),
         places,
         exe,
@@ -40,8 +46,14 @@ pub fn run(options: Options) -> Result<u8, CannotStart> {
     };
     let cwd = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_owned));
     serve(start, |mark, instance| {
-        Machine::new(Settings { mark, host, instance: Some(instance), cwd, unreached })
+        let resumes = is_set("CLAUDE_CODE_RESUME_INTERRUPTED_TURN");
+        Machine::new(Settings { mark, host, instance: Some(instance), cwd, unreached, hides_state, resumes })
     })
+}
+
+fn is_set(name: &str) -> bool {
+    let value = std::env::var(name).unwrap_or_default();
+    matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
 impl Protocol for Machine {

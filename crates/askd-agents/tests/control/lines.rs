@@ -15,6 +15,8 @@ pub(crate) fn any_lines(bytes: &[u8]) {
         instance: None,
         cwd: None,
         unreached: Duration::from_secs(360),
+        hides_state: true,
+        resumes: false,
     };
     let (mut machine, mut now, mut raised) = (Machine::new(settings), Duration::ZERO, Vec::new());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -16,10 +16,6 @@ fn reply() -> Value {
     json!({"type": "control_response", "response": {"subtype": "success", "request_id": "i"}})
 }
 
-fn result() -> Value {
-    json!({"type": "result", "subtype": "success", "session_id": "s"})
-}
-
 #[test]
 fn c6_an_interrupt_withdraws_before_it_is_forwarded_and_no_allow_follows() {
     let mut bench = Bench::answering();
@@ -187,26 +183,6 @@ fn c6_a_signal_withdraws_before_it_is_forwarded_and_no_allow_follows() {
 }
 
 #[test]
-fn c7_a_second_message_gets_its_turn_however_long_a_hook_holds_it_up() {
-    let mut bench = Bench::new(HostKind::Silent { attended: false });
-    bench.host(&json!({"type": "user", "message": {"content": "more"}}));
-    bench.close_host();
-    bench.agent(&result());
-    bench.pass(Duration::from_secs(500));
-    assert!(!bench.closed);
-    bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
-    bench.agent(&result());
-    assert!(bench.closed, "nothing is to come");
-    // One that went into the turn before has none.
-    let mut bench = Bench::new(HostKind::Silent { attended: false });
-    bench.host(&json!({"type": "user", "message": {"content": "more"}}));
-    bench.close_host();
-    bench.agent(&result());
-    bench.pass(Duration::from_secs(600));
-    assert!(bench.closed);
-}
-
-#[test]
 fn c1_members_of_another_shape_are_no_reason_to_deny() {
     for (name, value, own) in [
         ("requires_user_interaction", Value::Null, false),
@@ -232,66 +208,6 @@ fn c1_members_of_another_shape_are_no_reason_to_deny() {
     bench.forget();
     bench.ask_with("r", "c", &json!({"tool_name": 7}));
     assert!(bench.to_agent[0].contains("could not be read by askd") && bench.to_host.is_empty());
-}
-
-#[test]
-fn c7_a_host_that_closes_denies_nothing_and_the_input_stays_open() {
-    let mut bench = Bench::answering();
-    let no = bench.ask("r", "c");
-    bench.raised_in_time(no);
-    bench.close_host();
-    bench.pass(Duration::from_secs(100_000));
-    assert_eq!((bench.closed, bench.to_agent.len()), (false, 0));
-    bench.outcome(no, outcome(Verdict::Allow));
-    assert_eq!(bench.to_agent.len(), 1);
-    bench.result("c", false, Value::Null);
-    assert!(!bench.closed, "the turn goes on, and may ask again");
-    let next = bench.ask("q", "d");
-    assert_eq!(bench.raised.last().unwrap().1.attendance, Some(askd_wire::Attendance::Background));
-    bench.outcome(next, outcome(Verdict::Allow));
-    bench.result("d", false, Value::Null);
-    bench.agent(&result());
-    assert!(bench.closed);
-}
-
-#[test]
-fn c7_the_input_stays_open_for_background_tasks_and_what_follows_them() {
-    let mut bench = Bench::answering();
-    bench.agent(&json!({"type": "system", "subtype": "task_started", "task_id": "t", "subagent_type": "k", "session_id": "s"}));
-    bench.agent(&result());
-    bench.close_host();
-    bench.pass(Duration::from_secs(5000));
-    assert!(!bench.closed);
-    bench
-        .agent(&json!({"type": "system", "subtype": "task_notification", "task_id": "t", "session_id": "s"}));
-    // A hook of the person may hold up the turn.
-    bench.pass(Duration::from_secs(60));
-    assert!(!bench.closed, "a turn follows on it");
-    bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
-    bench.pass(Duration::from_secs(5000));
-    assert!(!bench.closed);
-    bench.agent(&result());
-    bench.pass(Duration::from_secs(2));
-    assert!(bench.closed);
-}
-
-#[test]
-fn c7_a_turn_that_has_not_begun_is_waited_for_and_a_shell_not_for_ever() {
-    let mut bench = Bench::answering();
-    bench.agent(&result());
-    bench.host(&json!({"type": "user", "message": {"content": "more"}}));
-    bench.close_host();
-    bench.pass(Duration::from_secs(300));
-    assert!(!bench.closed);
-    bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
-    // The turn alone takes longer than a shell may.
-    bench.pass(Duration::from_secs(700));
-    bench.agent(&json!({"type": "system", "subtype": "task_started", "task_id": "b", "task_type": "local_bash", "session_id": "s"}));
-    bench.agent(&result());
-    bench.pass(Duration::from_secs(300));
-    assert!(!bench.closed);
-    bench.pass(Duration::from_secs(600));
-    assert!(bench.closed);
 }
 
 #[test]

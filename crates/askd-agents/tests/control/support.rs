@@ -19,14 +19,25 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(host: HostKind) -> Self {
-        let settings = Settings {
-            mark: "m".to_owned(),
-            host,
-            instance: None,
-            cwd: Some("/p".to_owned()),
-            unreached: Duration::from_secs(360),
-        };
-        let mut bench = Self {
+        let mut bench = Self::with(settings(host));
+        bench.host(&json!({"type": "user", "message": {"role": "user", "content": "go"}}));
+        bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s", "cwd": "/p"}));
+        bench.forget();
+        bench
+    }
+
+    /// One that was started to go on with a turn of its own.
+    pub(crate) fn resuming() -> Self {
+        Self::with(Settings { resumes: true, ..settings(HostKind::Answers) })
+    }
+
+    /// One whose host wants to hear what the agent says of its state.
+    pub(crate) fn telling_state() -> Self {
+        Self::with(Settings { hides_state: false, ..settings(HostKind::Answers) })
+    }
+
+    fn with(settings: Settings) -> Self {
+        Self {
             machine: Machine::new(settings),
             now: Duration::ZERO,
             to_agent: Vec::new(),
@@ -34,11 +45,7 @@ impl Bench {
             raised: Vec::new(),
             did: Vec::new(),
             closed: false,
-        };
-        bench.host(&json!({"type": "user", "message": {"role": "user", "content": "go"}}));
-        bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s", "cwd": "/p"}));
-        bench.forget();
-        bench
+        }
     }
 
     /// Beside a host that answers.
@@ -190,5 +197,17 @@ pub(crate) fn outcome(verdict: Verdict) -> Outcome {
         reason_for_model: (verdict == Verdict::Deny).then(|| "not that one".to_owned()),
         text: "answered".to_owned(),
         extra: serde_json::Map::new(),
+    }
+}
+
+fn settings(host: HostKind) -> Settings {
+    Settings {
+        mark: "m".to_owned(),
+        host,
+        instance: None,
+        cwd: Some("/p".to_owned()),
+        unreached: Duration::from_secs(360),
+        hides_state: true,
+        resumes: false,
     }
 }

@@ -72,12 +72,17 @@ impl World {
         match message["type"].as_str() {
             Some("user") => {
                 self.turn = true;
+                self.tell_state();
                 self.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
                 if !self.task && self.dice.percent(30) {
                     self.task = true;
                     self.agent(&json!({"type": "system", "subtype": "task_started", "task_id": "t", "session_id": "s",
                         "subagent_type": "k", "description": "task", "is_backgrounded": true}));
                 }
+            }
+            Some("control_request") if message["request"]["subtype"] == "mcp_status" => {
+                let response = json!({"subtype": "success", "request_id": message["request_id"]});
+                self.agent(&json!({"type": "control_response", "response": response}));
             }
             Some("control_request") => {
                 self.interrupts = false;
@@ -92,6 +97,7 @@ impl World {
                 }
                 if std::mem::take(&mut self.turn) {
                     self.agent(&json!({"type": "result", "session_id": "s"}));
+                    self.tell_state();
                 }
             }
             Some("control_response") => {
@@ -112,6 +118,15 @@ impl World {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Some versions tell whether they work.
+    pub(super) fn tell_state(&mut self) {
+        if self.tells {
+            let state = if self.turn || self.task { "running" } else { "idle" };
+            self.agent(&json!({"type": "system", "subtype": "session_state_changed", "state": state,
+                "session_id": "s"}));
         }
     }
 
@@ -165,6 +180,7 @@ impl World {
         if self.turn && !asks(false) {
             self.turn = false;
             self.agent(&json!({"type": "result", "session_id": "s"}));
+            self.tell_state();
         } else if self.task && !asks(true) && !self.interrupts {
             self.end_task();
         }
@@ -175,6 +191,7 @@ impl World {
             self.agent(
                 &json!({"type": "system", "subtype": "task_notification", "task_id": "t", "session_id": "s"}),
             );
+            self.tell_state();
         }
     }
 

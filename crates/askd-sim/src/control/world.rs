@@ -30,6 +30,8 @@ pub(super) struct World {
     pub(super) requests: BTreeMap<String, Request>,
     pub(super) dialogs: BTreeMap<String, Dialog>,
     pub(super) silent: bool,
+    /// The agent tells whether it works.
+    pub(super) tells: bool,
     pub(super) turn: bool,
     pub(super) task: bool,
     pub(super) ids: u64,
@@ -44,6 +46,7 @@ impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let silent = dice.percent(20);
+        let tells = dice.percent(60);
         let host = if silent { HostKind::Silent { attended: dice.percent(50) } } else { HostKind::Answers };
         let settings = Settings {
             mark: "m".to_owned(),
@@ -51,6 +54,8 @@ impl World {
             instance: None,
             cwd: Some("/w".to_owned()),
             unreached: Duration::from_secs(360),
+            hides_state: true,
+            resumes: false,
         };
         Self {
             seed,
@@ -69,6 +74,7 @@ impl World {
             requests: BTreeMap::new(),
             dialogs: BTreeMap::new(),
             silent,
+            tells,
             turn: false,
             task: false,
             ids: 0,
@@ -221,6 +227,9 @@ impl World {
             assert!(request.is_over(), "seed {seed}: the input is closed under request {id}");
         }
         assert!(!self.task, "seed {seed}: the input is closed under a task");
+        assert!(!self.turn, "seed {seed}: the input is closed in a turn");
+        let unread = self.to_agent.iter().any(|message| message["type"] == "user");
+        assert!(!unread, "seed {seed}: the input is closed behind a message that has not been read");
         self.happen("the input was closed");
         self.agent_ends(End::Orderly);
     }

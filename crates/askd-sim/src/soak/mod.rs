@@ -1,7 +1,9 @@
 //! Many tool calls of one session of Claude Code, through `askd claude`'s shipped machine and the shipped core, writer and
 //! journal, between a scripted agent, its host and people that a seed determines: parallel calls, aborts, hooks of the
 //! agent that are first, hosts that fail, repeat themselves and close, agents that are killed and resumed, a daemon that
-//! dies. It counts what must never be, and runs the same against [`Kind::Old`], a broker with the faults that hosts of
+//! dies for moments and for longer than an ask's deadline, children in the background, denials that stop a thread,
+//! interrupts that the agent never replies to, asks that are refused for good, turns that begin long after the host has
+//! closed. It counts what must never be, and runs the same against [`Kind::Old`], a broker with the faults that hosts of
 //! this kind are known for: a soak that does not find those would find none.
 #![expect(
     clippy::unwrap_used,
@@ -31,7 +33,13 @@ pub struct Found {
     pub ran: u64,
     pub denied: u64,
     pub cancelled: u64,
-    /// Denied, and nobody had denied it.
+    /// Denied by the documented default: in the background, with the deadline past.
+    pub timed_out: u64,
+    /// Denied with the words of what keeps asks, which would not take it, with nobody else to ask.
+    pub refused: u64,
+    /// Agents whose input stayed open with nothing left to wait for.
+    pub never_let_go: u64,
+    /// Denied, and nobody had denied it; also by an agent whose input was closed under its asks.
     pub false_denies: u64,
     /// Allowed, and nobody had allowed it.
     pub false_allows: u64,

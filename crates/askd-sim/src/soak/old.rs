@@ -21,6 +21,7 @@ pub(super) struct Old {
     handled: VecDeque<String>,
     to_agent: VecDeque<Value>,
     to_host: VecDeque<Value>,
+    closed: bool,
 }
 
 impl Old {
@@ -49,7 +50,9 @@ impl Old {
 }
 
 impl Broker for Old {
-    fn begin(&mut self, _life: u32) {}
+    fn begin(&mut self, _life: u32, _resumes: bool) {
+        self.closed = false;
+    }
 
     fn agent_line(&mut self, line: &Value) {
         if line["type"] == "control_request" && line["request"]["subtype"] == "can_use_tool" {
@@ -85,6 +88,7 @@ impl Broker for Old {
     }
 
     fn host_closed(&mut self) {
+        self.closed = true;
         self.deny_all();
     }
 
@@ -107,7 +111,7 @@ impl Broker for Old {
         self.shown.keys().cloned().collect()
     }
 
-    fn person(&mut self, call: &str, allow: bool) -> bool {
+    fn person(&mut self, call: &str, allow: bool, _stop: bool) -> bool {
         let Some(request) = self.shown.remove(call) else { return false };
         // The loser of the race is told.
         self.to_host.push_back(json!({"type": "control_cancel_request", "request_id": request}));
@@ -130,7 +134,19 @@ impl Broker for Old {
         self.pending.clear();
     }
 
+    fn go_away(&mut self) {
+        self.die_or_come();
+    }
+
     fn come_back(&mut self) {}
+
+    fn refuses(&mut self, _refuses: bool) -> bool {
+        false
+    }
+
+    fn closed(&self) -> bool {
+        self.closed
+    }
 
     fn held(&self) -> usize {
         self.pending.len() + self.handled.len()

@@ -41,6 +41,8 @@ struct Thread {
     behind: u64,
     told_raised: bool,
     told_outcome: bool,
+    /// askd will never take it.
+    refused: bool,
 }
 
 enum Order {
@@ -54,6 +56,7 @@ struct AnswerErrand {
     ask: AskNo,
     decision: Decision,
     option: Option<String>,
+    stop: bool,
 }
 
 pub(super) struct Ours {
@@ -74,6 +77,8 @@ pub(super) struct Ours {
     news: VecDeque<News>,
     to_agent: VecDeque<Value>,
     to_host: VecDeque<Value>,
+    closed: bool,
+    refuses: bool,
 }
 
 impl Ours {
@@ -97,6 +102,8 @@ impl Ours {
             news: VecDeque::new(),
             to_agent: VecDeque::new(),
             to_host: VecDeque::new(),
+            closed: false,
+            refuses: false,
         };
         ours.come_back();
         ours
@@ -144,7 +151,8 @@ impl Ours {
             Action::ToClient(line) => self.to_host.push_back(serde_json::from_slice(&line).unwrap()),
             Action::Handed { ask } => self.order(ask, Order::Handed),
             Action::Daemon(errand) => self.take(errand),
-            Action::CloseAgent | Action::Log(_) | Action::HiddenReply { .. } => {}
+            Action::CloseAgent => self.closed = true,
+            Action::Log(_) | Action::HiddenReply { .. } => {}
         }
     }
 
@@ -165,15 +173,16 @@ impl Ours {
                     behind: self.made,
                     told_raised: false,
                     told_outcome: false,
+                    refused: false,
                 };
                 self.threads.insert(ask, thread);
             }
-            Errand::Answer { ask, decision, option, .. } => {
+            Errand::Answer { ask, decision, option, stop, .. } => {
                 let decision = match decision {
                     askd_wire::Decision::Allow => Decision::Allow,
                     askd_wire::Decision::Deny => Decision::Deny,
                 };
-                self.answers.push_back(AnswerErrand { ask, decision, option });
+                self.answers.push_back(AnswerErrand { ask, decision, option, stop });
             }
             Errand::Withdraw { ask, cause } => self.order(ask, Order::Withdraw(cause)),
             Errand::Confirmed { ask } => self.order(ask, Order::Confirmed),
@@ -224,7 +233,7 @@ impl Ours {
         }
     }
 
-    fn thread_works(&mut self, no: AskNo) {
+    fn thread_works(&mut self, no: AskNo, dice: &mut Dice) {
         let up = self.writer.is_some();
         let Some(thread) = self.threads.get_mut(&no) else { return };
         if let Some(order) = thread.orders.front() {
@@ -233,6 +242,9 @@ impl Ours {
                 let order = thread.orders.pop_front().unwrap();
                 self.obey(no, order);
             }
+            return;
+        }
+        if thread.refused {
             return;
         }
         if !up {
@@ -245,9 +257,18 @@ impl Ours {
             if self.heard < thread.behind {
                 return;
             }
+            if self.refuses && thread.id.is_none() {
+                thread.refused = true;
+                return self.news.push_back(News::Refused { ask: no, why: "it is too large".to_owned() });
+            }
             let from = thread.raise.clone();
             let link = self.link();
             let Ok(id) = self.raise(&from, link) else { return };
+            if dice.percent(3) {
+                // The reply is lost with its connection: it is raised, and the wrapper does not know.
+                let _ = self.run(&Command::LinkClosed { link });
+                return;
+            }
             let thread = self.threads.get_mut(&no).unwrap();
             (thread.id, thread.link) = (Some(id), Some(link));
             if !std::mem::replace(&mut thread.told_raised, true) {
@@ -321,11 +342,11 @@ impl Ours {
     }
 
     fn answer_works(&mut self) {
-        let Some(AnswerErrand { ask: no, decision, option }) = self.answers.pop_front() else { return };
+        let Some(AnswerErrand { ask: no, decision, option, stop }) = self.answers.pop_front() else { return };
         let id = self.threads.get(&no).and_then(|thread| thread.id).filter(|_| self.writer.is_some());
         let how = match id {
             None => Answered::Unreachable,
-            Some(id) => match self.answer(id, decision, option, "host") {
+            Some(id) => match self.answer(id, decision, option, stop, "host") {
                 Ok(_) => Answered::Won,
                 Err(Refusal::AlreadySettled(_)) => {
                     Answered::Lost(Box::new(self.look(id).unwrap().outcome.unwrap()))
@@ -341,6 +362,7 @@ impl Ours {
         id: AskId,
         decision: Decision,
         option: Option<String>,
+        stop: bool,
         surface: &str,
     ) -> Result<Reply, Refusal> {
         let digest = match self.look(id) {
@@ -353,7 +375,7 @@ impl Ours {
             decision,
             option,
             message: (decision == Decision::Deny).then(|| format!("{surface} says no")),
-            stop: false,
+            stop,
             surface: surface.to_owned(),
             remote: false,
             by: None,
@@ -373,14 +395,17 @@ impl Ours {
 }
 
 impl Broker for Ours {
-    fn begin(&mut self, life: u32) {
+    fn begin(&mut self, life: u32, resumes: bool) {
         self.life = life;
+        self.closed = false;
         self.machine = Some(Machine::new(Settings {
             mark: format!("life-{life}"),
             host: HostKind::Answers,
             instance: None,
             cwd: Some("/w".to_owned()),
             unreached: Duration::from_secs(360),
+            hides_state: true,
+            resumes,
         }));
     }
 
@@ -410,8 +435,9 @@ impl Broker for Ours {
                 self.answer_works();
             }
             for no in self.threads.keys().copied().collect::<Vec<_>>() {
-                while self.threads.get(&no).is_some_and(|thread| !thread.orders.is_empty()) {
-                    self.thread_works(no);
+                while let Some(order) = self.threads.get_mut(&no).and_then(|thread| thread.orders.pop_front())
+                {
+                    self.obey(no, order);
                 }
             }
         }
@@ -440,19 +466,20 @@ impl Broker for Ours {
         open.filter_map(|(_, state)| state.call().map(str::to_owned)).collect()
     }
 
-    fn person(&mut self, call: &str, allow: bool) -> bool {
+    fn person(&mut self, call: &str, allow: bool, stop: bool) -> bool {
         let Some(writer) = &self.writer else { return false };
         let found = writer.state().open().find(|(_, state)| state.call() == Some(call));
         let Some(id) = found.map(|(id, _)| id) else { return false };
         let decision = if allow { Decision::Allow } else { Decision::Deny };
-        self.answer(id, decision, None, "terminal").is_ok()
+        self.answer(id, decision, None, stop, "terminal").is_ok()
     }
 
     fn work(&mut self, dice: &mut Dice) {
         match dice.below(8) {
             0..3 if !self.threads.is_empty() => {
                 let live: Vec<AskNo> = self.threads.keys().copied().collect();
-                self.thread_works(*dice.pick(&live));
+                let no = *dice.pick(&live);
+                self.thread_works(no, dice);
             }
             3 => self.answer_works(),
             4 => self.observer_works(),
@@ -489,6 +516,21 @@ impl Broker for Ours {
         } else {
             self.come_back();
         }
+    }
+
+    fn go_away(&mut self) {
+        if self.writer.is_some() {
+            self.die_or_come();
+        }
+    }
+
+    fn refuses(&mut self, refuses: bool) -> bool {
+        self.refuses = refuses;
+        true
+    }
+
+    fn closed(&self) -> bool {
+        self.closed
     }
 
     fn come_back(&mut self) {

@@ -13,6 +13,10 @@ const SESSION: &str = "soak";
 const PARALLEL: usize = 6;
 /// An answer that has not arrived after as many steps, with everybody there most of the time, is lost.
 const SOON: u64 = 1_500;
+/// The documented time of an ask in the background.
+const BACKGROUND_MS: u64 = 360_000;
+/// Most children in the background at once.
+const CHILDREN: usize = 2;
 
 /// A tool call, through all its requests.
 #[derive(Default)]
@@ -34,6 +38,25 @@ struct Call {
     over: bool,
     /// The host still shows it.
     dialog: bool,
+    /// The child in the background that asks; none: the main thread.
+    child: Option<String>,
+    /// It was asked in the background, or with no host there.
+    background: bool,
+    /// On the clock of the world.
+    asked_ms: u64,
+    /// What keeps asks may have said that it will never take this one.
+    refused: bool,
+}
+
+/// What the agent says of its state, as versions differ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tells {
+    Nothing,
+    /// It is idle between turns, also with children that work, and for a moment before a turn that follows on a
+    /// child's end.
+    Turns,
+    /// It is idle when no child works and no turn is to come.
+    All,
 }
 
 pub(super) struct World<B> {
@@ -53,6 +76,19 @@ pub(super) struct World<B> {
     sent: VecDeque<Value>,
     interrupt: bool,
     host_alive: bool,
+    /// Children that run in the background.
+    children: Vec<String>,
+    /// Turns that will begin by themselves: for messages, and for the ends of children.
+    queued: u32,
+    tells: Tells,
+    /// What the agent said last of its state.
+    state: &'static str,
+    /// What was written to the agent and it has not read; none: it reads at once.
+    unread: Option<VecDeque<Value>>,
+    /// What keeps asks takes none.
+    refuses: bool,
+    /// What has passed.
+    now_ms: u64,
     turn: bool,
     /// Since the host closed or the agent was resumed, nothing new is begun.
     resting: bool,
@@ -75,6 +111,13 @@ impl<B: Broker> World<B> {
             sent: VecDeque::new(),
             interrupt: false,
             host_alive: false,
+            children: Vec::new(),
+            queued: 0,
+            tells: Tells::Nothing,
+            state: "",
+            unread: None,
+            refuses: false,
+            now_ms: 0,
             turn: false,
             resting: false,
             found: Found::default(),
@@ -83,7 +126,7 @@ impl<B: Broker> World<B> {
     }
 
     pub(super) fn live(mut self, mut watch: impl FnMut(u64)) -> Found {
-        self.begin();
+        self.begin(false);
         let mut told = 0;
         while self.found.calls < self.calls {
             self.step();
@@ -106,11 +149,15 @@ impl<B: Broker> World<B> {
 
     // ---- lives
 
-    fn begin(&mut self) {
+    fn begin(&mut self, resumes: bool) {
         self.life += 1;
-        self.broker.begin(self.life);
+        self.broker.begin(self.life, resumes);
         (self.host_alive, self.turn, self.resting, self.interrupt) = (true, false, false, false);
         self.past.clear();
+        self.children.clear();
+        self.queued = 0;
+        self.tells = *self.dice.pick(&[Tells::Nothing, Tells::Turns, Tells::All, Tells::All]);
+        (self.state, self.unread) = ("", None);
         self.agent(&json!({"type": "system", "subtype": "init", "session_id": SESSION, "cwd": "/w"}));
     }
 
@@ -126,7 +173,7 @@ impl<B: Broker> World<B> {
             }
             return;
         }
-        self.begin();
+        self.begin(!left.is_empty());
         self.resting = !left.is_empty();
         self.turn = self.resting;
         for (number, call) in left {
@@ -182,7 +229,7 @@ impl<B: Broker> World<B> {
             340..880 => self.broker.work(&mut self.dice),
             880..910 => {
                 let ms = *self.dice.pick(&[5, 50, 300, 900]);
-                self.broker.pass(ms);
+                self.pass(ms);
             }
             910..935 => self.hook_decides(),
             935..945 => self.repeat_a_response(),
@@ -198,29 +245,161 @@ impl<B: Broker> World<B> {
                 self.happen("the agent was killed and resumed");
                 self.end(true);
             }
+            976..979 => self.child_begins_or_ends(),
+            979..980 if self.dice.percent(50) => self.outage(),
+            980..981 => self.takes_or_refuses(),
             _ => self.rest(),
         }
         self.collect();
+        self.tell_state();
+    }
+
+    /// What keeps asks will take none, or takes them again.
+    fn takes_or_refuses(&mut self) {
+        let refuses = !self.refuses && self.dice.percent(30);
+        self.refuses = self.broker.refuses(refuses) && refuses;
+        if self.refuses {
+            self.happen("asks were refused for good");
+            self.waiting.values_mut().for_each(|call| call.refused = true);
+        }
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.tell_state();
+        self.wait(ms);
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.broker.pass(ms);
+    }
+
+    /// Time passes, and everybody does what they have to do meanwhile.
+    fn live_on(&mut self, times: u64, ms: u64) {
+        for _ in 0..times {
+            for _ in 0..6 {
+                self.broker.work(&mut self.dice);
+                self.collect();
+            }
+            self.pass(ms);
+            self.collect();
+        }
+    }
+
+    /// What keeps asks is away, for longer than anybody's patience or than the deadline of an ask.
+    fn outage(&mut self) {
+        self.broker.go_away();
+        let ms = if self.dice.percent(30) {
+            self.happen("the daemon was away for longer than a deadline");
+            40_000
+        } else {
+            self.happen("the daemon was away for half a minute");
+            3_000
+        };
+        self.live_on(5, ms);
+        self.host_answers();
+        self.agent_asks();
+        self.live_on(5, ms);
+        self.broker.come_back();
     }
 
     /// A life without its host, or after a resume, comes to rest: then the next turn or life begins.
     fn rest(&mut self) {
-        if self.waiting.is_empty() && self.turn && self.dice.percent(30) {
+        let main_waits = self.waiting.values().any(|call| call.child.is_none());
+        if !main_waits && self.turn && self.dice.percent(30) {
             self.agent(&json!({"type": "result", "subtype": "success", "session_id": SESSION}));
             (self.turn, self.resting) = (false, false);
         }
-        if !self.host_alive && !self.turn && self.waiting.is_empty() {
+        if self.turn && self.queued > 0 && self.dice.percent(3) {
+            self.happen("two messages in one turn");
+            self.queued -= 1;
+        }
+        if self.host_alive && (self.turn || self.queued == 0) {
+            return;
+        }
+        if self.turn || self.waiting.values().any(|call| call.child.is_none()) {
+            return;
+        }
+        if self.queued > 0 {
+            self.late_turn();
+        } else if let Some(child) = self.children.first().cloned() {
+            let asks = self.waiting.values().any(|call| call.child.as_ref() == Some(&child));
+            if !asks {
+                self.child_ends(&child, "completed");
+            }
+        } else if self.waiting.is_empty() {
+            self.is_let_go();
             self.end(false);
-            self.begin();
+            self.begin(false);
+        }
+    }
+
+    /// Nothing is left that the agent's input is needed for: it must be closed, and soon when the agent says so.
+    fn is_let_go(&mut self) {
+        self.unread_no_more();
+        let seconds = if self.tells == Tells::Nothing { 700 } else { 12 };
+        self.live_on(seconds, 1_000);
+        if !self.broker.closed() {
+            self.found.never_let_go += 1;
+            let (seed, life) = (self.seed, self.life);
+            self.found.wrong(|| format!("seed {seed}, life {life}: the agent is not let go"));
+        }
+    }
+
+    /// A turn that a message of the host or a child's end has left behind. Hooks of the person run before it, and the
+    /// agent says nothing meanwhile.
+    fn late_turn(&mut self) {
+        if !self.host_alive {
+            self.happen("a turn began after the host had closed its end");
+        }
+        let longest = if self.tells == Tells::Nothing { 200 } else { 2_000 };
+        let seconds = *self.dice.pick(&[0, 1, 5, 30, longest]);
+        self.live_on(seconds, 1_000);
+        self.turn_begins();
+        self.ask_new(None);
+    }
+
+    fn turn_begins(&mut self) {
+        self.queued = self.queued.saturating_sub(1);
+        self.turn = true;
+        self.tell_state();
+        self.agent(&json!({"type": "system", "subtype": "init", "session_id": SESSION, "cwd": "/w"}));
+    }
+
+    /// The agent says whether it works, when that is another thing than it said last.
+    fn tell_state(&mut self) {
+        let children = self.tells == Tells::All && !self.children.is_empty();
+        let state = match () {
+            () if !self.waiting.is_empty() => "requires_action",
+            () if self.turn || self.queued > 0 || children => "running",
+            () => "idle",
+        };
+        if self.tells != Tells::Nothing && state != self.state {
+            self.say_state(state);
+        }
+    }
+
+    fn say_state(&mut self, state: &'static str) {
+        self.state = state;
+        self.agent(&json!({"type": "system", "subtype": "session_state_changed", "state": state,
+            "session_id": SESSION}));
+    }
+
+    /// For looking at one seed.
+    fn say(&self, what: &str, line: &Value) {
+        if std::env::var_os("TELL").is_some() {
+            eprintln!("{} {} {what}: {line}", self.life, self.now_ms);
         }
     }
 
     fn agent(&mut self, line: &Value) {
+        self.say("agent", line);
         self.broker.agent_line(line);
         self.collect();
     }
 
     fn host(&mut self, line: &Value) {
+        self.say("host", line);
         self.broker.host_line(line);
         self.collect();
     }
@@ -228,26 +407,44 @@ impl<B: Broker> World<B> {
     // ---- the agent
 
     fn agent_asks(&mut self) {
-        if self.resting || !self.host_alive || self.found.calls >= self.calls {
+        if self.resting || self.found.calls >= self.calls {
+            return;
+        }
+        if !self.children.is_empty() && self.dice.percent(30) {
+            let child = self.dice.pick(&self.children).clone();
+            return self.ask_new(Some(child));
+        }
+        if !self.host_alive {
+            // The turn goes on without its host, for a while.
+            if self.turn && self.dice.percent(10) {
+                self.ask_new(None);
+            }
             return;
         }
         if !self.turn {
-            self.turn = true;
-            let message = json!({"role": "user", "content": "go on"});
-            self.host(&json!({"type": "user", "message": message, "session_id": SESSION}));
-            self.agent(&json!({"type": "system", "subtype": "init", "session_id": SESSION, "cwd": "/w"}));
+            self.host_says();
+            self.turn_begins();
         }
         let together = if self.dice.percent(30) { self.dice.between(2, 4) } else { 1 };
         if together > 1 {
             self.happen("parallel calls");
         }
         for _ in 0..together {
-            if self.waiting.len() < PARALLEL && self.found.calls < self.calls {
-                self.found.calls += 1;
-                let number = self.found.calls;
-                let command = format!("touch {number}");
-                self.ask(number, Call { command, ..Call::default() });
-            }
+            self.ask_new(None);
+        }
+    }
+
+    fn host_says(&mut self) {
+        let message = json!({"role": "user", "content": "go on"});
+        self.host(&json!({"type": "user", "message": message, "session_id": SESSION}));
+    }
+
+    fn ask_new(&mut self, child: Option<String>) {
+        if self.waiting.len() < PARALLEL && self.found.calls < self.calls {
+            self.found.calls += 1;
+            let number = self.found.calls;
+            let command = format!("touch {number}");
+            self.ask(number, Call { command, child, ..Call::default() });
         }
     }
 
@@ -256,13 +453,99 @@ impl<B: Broker> World<B> {
         call.tool_use = format!("toolu_{}_{number}", self.life);
         call.request = format!("request-{}", self.requests);
         call.dialog = self.host_alive;
-        let line = json!({"type": "control_request", "request_id": call.request, "request": {
+        call.background = call.child.is_some() || !self.host_alive;
+        call.asked_ms = self.now_ms;
+        call.refused |= self.refuses;
+        if self.broker.closed() {
+            self.found.false_denies += 1;
+            self.say("asked with its input closed", &json!(call.request));
+            let (seed, id) = (self.seed, call.request);
+            return self.found.wrong(|| format!("seed {seed}: {id} is asked with the agent's input closed"));
+        }
+        let mut line = json!({"type": "control_request", "request_id": call.request, "request": {
             "subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": call.command},
             "tool_use_id": call.tool_use,
         }});
+        if let Some(child) = &call.child {
+            line["request"]["agent_id"] = json!(child);
+        }
         self.by_request.insert(call.request.clone(), number);
         self.waiting.insert(number, call);
         self.agent(&line);
+    }
+
+    // ---- children in the background
+
+    fn child_begins_or_ends(&mut self) {
+        if self.turn && self.host_alive && self.children.len() < CHILDREN && self.dice.percent(60) {
+            self.happen("a child in the background");
+            self.requests += 1;
+            let (child, call) = (format!("task-{}", self.requests), format!("toolu_task_{}", self.requests));
+            let input = json!({"prompt": "look", "run_in_background": true});
+            let content = json!([{"type": "tool_use", "id": call, "name": "Agent", "input": input}]);
+            let message = json!({"role": "assistant", "content": content});
+            self.agent(&json!({"type": "assistant", "message": message, "session_id": SESSION}));
+            self.agent(&json!({"type": "system", "subtype": "task_started", "task_id": child,
+                "tool_use_id": call, "description": "look", "subagent_type": "general-purpose",
+                "is_backgrounded": true, "session_id": SESSION}));
+            let content = json!([{"type": "tool_result", "tool_use_id": call, "is_error": false}]);
+            let message = json!({"role": "user", "content": content});
+            self.agent(&json!({"type": "user", "message": message, "session_id": SESSION}));
+            self.children.push(child);
+            return;
+        }
+        let idle = |child: &&String| !self.waiting.values().any(|call| call.child.as_ref() == Some(*child));
+        if let Some(child) = self.children.iter().find(idle).cloned() {
+            self.child_ends(&child, "completed");
+        }
+    }
+
+    fn child_ends(&mut self, child: &str, how: &str) {
+        self.children.retain(|other| other != child);
+        self.agent(&json!({"type": "system", "subtype": "task_notification", "task_id": child,
+            "status": how, "session_id": SESSION}));
+        if self.tells == Tells::Turns && self.dice.percent(50) {
+            // The turn that follows on it is not in sight yet.
+            if self.turn && !self.waiting.values().any(|call| call.child.is_none()) {
+                self.happen("a turn ended between a child's end and the turn that follows on it");
+                self.agent(&json!({"type": "result", "subtype": "success", "session_id": SESSION}));
+                (self.turn, self.resting) = (false, false);
+                self.tell_state();
+            }
+            self.wait(50);
+        }
+        // A turn follows on it, whoever ended it.
+        self.queued += 1;
+        self.tell_state();
+    }
+
+    /// A denial that stops the thread that asked: what else that thread asks is cancelled, and nothing of others.
+    fn thread_stops(&mut self, child: Option<&str>) {
+        self.happen(match child {
+            Some(_) => "a denial stopped a child in the background",
+            None => "a denial stopped the turn",
+        });
+        self.cancel_all(|call| call.child.as_deref() == child);
+        match child {
+            Some(child) => self.child_ends(child, "stopped"),
+            None => {
+                self.agent(&json!({"type": "result", "subtype": "error", "session_id": SESSION}));
+                (self.turn, self.resting) = (false, false);
+            }
+        }
+    }
+
+    fn cancel_all(&mut self, of: impl Fn(&Call) -> bool) {
+        let all = self.waiting.iter().filter(|(_, call)| of(call)).map(|(number, _)| *number);
+        for number in all.collect::<Vec<_>>() {
+            if !self.waiting.contains_key(&number) {
+                continue;
+            }
+            let call = self.over(number);
+            self.found.cancelled += 1;
+            self.agent(&json!({"type": "control_cancel_request", "request_id": call.request}));
+            self.result(&call, false, "user");
+        }
     }
 
     fn result(&mut self, call: &Call, allowed: bool, source: &str) {
@@ -301,19 +584,39 @@ impl<B: Broker> World<B> {
     fn agent_reads(&mut self, line: &Value) {
         match line["type"].as_str() {
             Some("control_response") => self.agent_hears(&line["response"]),
+            Some("user") => {
+                self.queued += 1;
+                self.tell_state();
+            }
+            Some("control_request") if line["request"]["subtype"] == "mcp_status" => {
+                self.happen("the agent was asked whether it has read everything");
+                self.agent(&json!({"type": "control_response", "response": {
+                    "subtype": "success", "request_id": line["request_id"], "response": {}}}));
+            }
             Some("control_request") if line["request"]["subtype"] == "interrupt" => {
-                for number in self.waiting.keys().copied().collect::<Vec<_>>() {
-                    let call = self.over(number);
-                    self.found.cancelled += 1;
-                    self.agent(&json!({"type": "control_cancel_request", "request_id": call.request}));
-                    self.result(&call, false, "user");
+                self.interrupt = false;
+                if self.dice.percent(20) {
+                    return self.does_not_hear();
+                }
+                self.cancel_all(|_| true);
+                for child in std::mem::take(&mut self.children) {
+                    self.child_ends(&child, "stopped");
                 }
                 self.agent(&json!({"type": "control_response", "response": {
                     "subtype": "success", "request_id": line["request_id"], "response": {}}}));
                 self.agent(&json!({"type": "result", "subtype": "error", "session_id": SESSION}));
-                (self.interrupt, self.turn, self.resting) = (false, false, false);
+                (self.turn, self.resting) = (false, false);
             }
             _ => {}
+        }
+    }
+
+    /// The agent neither replies to an interrupt nor ends anything by it. What was answered and has not reached it is
+    /// void; what it waits for is asked again.
+    fn does_not_hear(&mut self) {
+        self.happen("an interrupt without a reply");
+        for call in self.waiting.values_mut().filter(|call| !call.responded) {
+            (call.allowed, call.denied, call.answered) = (false, false, None);
         }
     }
 
@@ -328,6 +631,9 @@ impl<B: Broker> World<B> {
         self.found.ran += u64::from(allowed);
         self.found.denied += u64::from(!allowed);
         self.result(&call, allowed, "user");
+        if response["response"]["interrupt"] == true {
+            self.thread_stops(call.child.as_deref());
+        }
     }
 
     // ---- what the broker writes
@@ -336,8 +642,12 @@ impl<B: Broker> World<B> {
     fn collect(&mut self) {
         loop {
             if let Some(line) = self.broker.to_agent() {
+                self.say("to the agent", &line);
                 self.check(&line);
-                self.agent_reads(&line);
+                match &mut self.unread {
+                    Some(unread) => unread.push_back(line),
+                    None => self.agent_reads(&line),
+                }
             } else if let Some(line) = self.broker.to_host() {
                 self.host_reads(&line);
             } else {
@@ -367,10 +677,19 @@ impl<B: Broker> World<B> {
             self.found.double_runs += 1;
         }
         let (allowed, denied, command) = (call.allowed, call.denied, call.command.clone());
+        // The host is gone, or has failed.
+        let alone = call.background || !self.host_alive || !call.dialog;
+        let words = response["response"]["message"].as_str().unwrap_or_default();
+        let refused = call.refused && words.contains("too large");
+        let overdue = alone && self.now_ms >= call.asked_ms + BACKGROUND_MS;
         let text = format!("seed {seed}: {request} gets {response}; allowed: {allowed}, denied: {denied}");
         if allow && !allowed {
             self.found.false_allows += 1;
             self.found.wrong(|| text);
+        } else if !allow && !denied && refused {
+            self.found.refused += 1;
+        } else if !allow && !denied && overdue {
+            self.found.timed_out += 1;
         } else if !allow && !denied {
             self.found.false_denies += 1;
             self.found.wrong(|| text);
@@ -410,7 +729,8 @@ impl<B: Broker> World<B> {
         let response = if allow {
             json!({"behavior": "allow", "updatedInput": {"command": call.command}, "toolUseID": call.tool_use})
         } else {
-            json!({"behavior": "deny", "message": "the host says no", "toolUseID": call.tool_use})
+            let stop = self.dice.percent(10);
+            json!({"behavior": "deny", "message": "the host says no", "interrupt": stop, "toolUseID": call.tool_use})
         };
         let line = json!({"type": "control_response", "response": {
             "subtype": "success", "request_id": request, "response": response}});
@@ -458,6 +778,14 @@ impl<B: Broker> World<B> {
     fn host_closes(&mut self) {
         if self.host_alive && !self.interrupt {
             self.happen("the host closed its end");
+            if self.dice.percent(40) {
+                self.happen("the host closed its end with a message queued");
+                if self.dice.percent(50) {
+                    self.happen("the host closed its end with a message that was not read");
+                    self.unread = Some(VecDeque::new());
+                }
+                self.host_says();
+            }
             if !self.waiting.is_empty() {
                 self.happen("the host closed its end during an ask");
             }
@@ -465,7 +793,24 @@ impl<B: Broker> World<B> {
             self.waiting.values_mut().for_each(|call| call.dialog = false);
             self.broker.host_closed();
             self.collect();
+            if self.unread.is_some() {
+                let turn_ends = self.turn && !self.waiting.values().any(|call| call.child.is_none());
+                if turn_ends {
+                    self.agent(&json!({"type": "result", "subtype": "success", "session_id": SESSION}));
+                    (self.turn, self.resting) = (false, false);
+                }
+                self.pass(400);
+                self.unread_no_more();
+            }
         }
+    }
+
+    /// The agent reads what was written to it.
+    fn unread_no_more(&mut self) {
+        for line in self.unread.take().into_iter().flatten() {
+            self.agent_reads(&line);
+        }
+        self.collect();
     }
 
     // ---- people
@@ -480,8 +825,9 @@ impl<B: Broker> World<B> {
         let number =
             found.filter(|(_, call)| call.answered.is_none() && !call.responded).map(|(number, _)| *number);
         let allow = self.dice.percent(65);
+        let stop = !allow && self.dice.percent(20);
         if let Some(number) = number {
-            let counts = self.broker.person(&tool_use, allow);
+            let counts = self.broker.person(&tool_use, allow, stop);
             if counts && let Some(call) = self.waiting.get_mut(&number) {
                 self.found.happened.insert("a person was first");
                 let call: &mut Call = call;
@@ -493,7 +839,7 @@ impl<B: Broker> World<B> {
             // One that nobody waits for, or that was answered: it must do no harm.
             let again = found.is_some();
             if !again {
-                self.broker.person(&tool_use, allow);
+                self.broker.person(&tool_use, allow, stop);
             }
         }
         self.collect();
@@ -508,6 +854,8 @@ impl<B: Broker> World<B> {
 
     /// Nothing goes wrong any more, and everything is answered.
     fn drain(&mut self) {
+        self.refuses = false;
+        self.broker.refuses(false);
         for _ in 0..4_000 {
             if self.waiting.is_empty() {
                 return;
@@ -517,8 +865,9 @@ impl<B: Broker> World<B> {
                 self.broker.work(&mut self.dice);
                 self.collect();
             }
-            self.broker.pass(20);
+            self.pass(20);
             self.person_answers();
+            self.host_answers();
         }
     }
 }

@@ -71,25 +71,32 @@ impl Machine {
             }
             ("control_response", _) => {
                 if let Some(id) = read.object("response").text("request_id") {
+                    if self.replied(&id) {
+                        return;
+                    }
                     self.tell_host(line);
                     return self.stopped(&id);
                 }
             }
-            ("system", Some("init")) => self.life.works(self.now),
+            ("system", Some("session_state_changed")) => {
+                if let Some(state) = read.text("state") {
+                    self.life.told(state == "idle", self.now);
+                }
+                if self.settings.hides_state {
+                    return;
+                }
+            }
+            ("system", Some("init")) => self.life.goes_on(self.now),
             ("system", Some("task_started")) => self.task_started(&read),
             ("system", Some("task_updated")) => self.task_updated(&read),
             ("system", Some("task_notification")) => {
                 if let Some(id) = read.text("task_id") {
-                    let status = read.text("status");
-                    self.task_ended(
-                        &id,
-                        matches!(status.as_deref(), Some("killed" | "stopped" | "cancelled")),
-                    );
+                    self.task_ended(&id);
                 }
             }
             ("assistant", _) => {
                 if matches!(read.get("parent_tool_use_id"), None | Some("null")) {
-                    self.life.works(self.now);
+                    self.life.goes_on(self.now);
                 }
                 self.calls(&read);
             }

@@ -66,9 +66,6 @@ impl Machine {
     /// The host stops the turn, or a task. The gate is closed and askd is told before the agent is: nothing of it is
     /// allowed from here on.
     fn stop(&mut self, request: String, task: Option<String>) {
-        if task.is_none() {
-            self.life.interrupted();
-        }
         self.stopping.push(Stopping { request: Some(request), task: task.clone(), since: self.now });
         self.end_within(task.as_deref());
         self.observe(vec![Observation::TurnCancelled { subagent: task }]);

@@ -1,34 +1,81 @@
 //! Whether the agent works, and when its input may be closed after the host closed its own.
+//!
+//! Agents that tell their state say "idle" when every message that they have read has had its turn, and everything that
+//! their tasks left behind as well. Whether they have read all of them is asked once more before the input is closed:
+//! the reply comes behind whatever a message begins. Agents that tell none leave nothing but counting, and messages may
+//! share a turn, so that they may be waited for in vain.
 
 use std::time::Duration;
 
 use super::super::Action;
+use super::super::message;
 use super::Machine;
 
-/// A turn that follows on a message or on a task's end has begun within this time. The agent says nothing while hooks of
-/// the person run before the turn, which may take as long as this; a message may also have gone into the turn before,
-/// and then no turn follows. Waiting in vain costs a sleeping process; not waiting denies what the turn asks.
+/// A turn that is known to follow has begun within this time. The agent says nothing while hooks of the person run
+/// before the turn, which may take as long as this. Waiting in vain costs a sleeping process; not waiting denies what
+/// the turn asks.
 const TURN_PATIENCE: Duration = Duration::from_secs(600);
 /// A shell asks nothing, and one that never ends must not hold the agent for ever.
 const SHELL_PATIENCE: Duration = Duration::from_secs(600);
+/// Between a task's end and the turn that follows on it an agent may say that it is idle; for less than this.
+const SETTLES: Duration = Duration::from_secs(10);
+
+/// Whether the agent has read everything that was written to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HasRead {
+    Unknown,
+    /// It was asked so, by the request of this number.
+    Asked {
+        number: u64,
+        at: Duration,
+    },
+    Yes,
+}
 
 /// What is known of the agent's turns.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Life {
-    /// Messages of the user so far, and turns that ended. Several messages may be served by one turn.
+    /// Messages of the user so far.
     messages: u64,
-    results: u64,
+    /// Turns that ended.
+    turns: u64,
     works: bool,
-    /// The last thing that a turn may follow on.
+    /// The last thing that a turn may follow on, or that says that none does.
     stirred: Duration,
-    /// A task ended after the last turn.
+    /// The agent tells whether it works.
+    tells: bool,
+    /// Of one that does not: what a turn may follow on, less the turns that ended since.
+    owed: u64,
+    /// Of one that does: a task ended while it was idle, and it has not said anything since.
     follows: bool,
+    /// A task ended then, and may be what a turn follows on.
+    task_ended: Option<Duration>,
+    has_read: HasRead,
+    questions: u64,
     closing_since: Option<Duration>,
     /// It was said that the input is kept open, and for what.
     kept: bool,
 }
 
 impl Life {
+    /// `resumes`: the agent goes on with a turn by itself, without a message.
+    pub(super) fn new(resumes: bool) -> Self {
+        Self {
+            messages: 0,
+            turns: 0,
+            works: false,
+            stirred: Duration::ZERO,
+            tells: false,
+            owed: u64::from(resumes),
+            follows: false,
+            task_ended: None,
+            has_read: HasRead::Unknown,
+            questions: 0,
+            closing_since: None,
+            kept: false,
+        }
+    }
+
     /// The user's turn that asks belong to; none before the first.
     pub(super) fn turn(&self) -> Option<u64> {
         (self.messages > 0).then_some(self.messages)
@@ -36,31 +83,41 @@ impl Life {
 
     pub(super) fn message_written(&mut self, now: Duration) {
         self.messages += 1;
-        self.stirred = now;
+        self.owed += 1;
+        self.stir(now);
     }
 
     /// A sign of a turn that goes on.
-    pub(super) fn works(&mut self, now: Duration) {
-        (self.works, self.stirred, self.follows) = (true, now, false);
+    pub(super) fn goes_on(&mut self, now: Duration) {
+        self.works |= !self.tells;
+        self.follows = false;
+        self.stir(now);
+    }
+
+    /// The agent told its state.
+    pub(super) fn told(&mut self, idle: bool, now: Duration) {
+        (self.tells, self.works, self.follows) = (true, !idle, false);
+        self.stir(now);
     }
 
     pub(super) fn turn_ended(&mut self, now: Duration) {
-        self.works = false;
-        // A turn that no message began serves none that comes later.
-        self.results = (self.results + 1).min(self.messages);
-        self.stirred = now;
+        self.works &= self.tells;
+        self.turns += 1;
+        self.owed = self.owed.saturating_sub(1);
+        self.stir(now);
     }
 
-    /// The host stops the turn: what it has written so far leads to no other.
-    pub(super) fn interrupted(&mut self) {
-        self.results = self.messages;
-        self.follows = false;
+    /// A turn follows on it, also when somebody stopped it.
+    pub(super) fn task_ended(&mut self, now: Duration) {
+        self.owed += 1;
+        self.follows = !self.works;
+        self.task_ended = Some(now);
+        self.stir(now);
     }
 
-    /// `stopped`: somebody stopped it, and the agent does not go on by itself.
-    pub(super) fn task_ended(&mut self, stopped: bool, now: Duration) {
-        self.follows |= !stopped;
+    fn stir(&mut self, now: Duration) {
         self.stirred = now;
+        self.has_read = HasRead::Unknown;
     }
 
     /// When nothing more is expected of the agent; `None`: it works.
@@ -68,12 +125,14 @@ impl Life {
         if self.works {
             return None;
         }
-        Some(self.stirred + if self.expects() { TURN_PATIENCE } else { Duration::ZERO })
+        let settled = self.task_ended.filter(|_| self.tells).map(|ended| ended + SETTLES);
+        let patience = if self.expects() { TURN_PATIENCE } else { Duration::ZERO };
+        Some((self.stirred + patience).max(settled.unwrap_or_default()))
     }
 
     /// A turn may follow by itself.
     fn expects(&self) -> bool {
-        self.messages > self.results || self.follows
+        if self.tells { self.follows } else { self.owed > 0 }
     }
 }
 
@@ -87,8 +146,18 @@ impl Machine {
         if self.closing_due().is_none_or(|at| at > self.now) {
             return self.say_kept();
         }
-        if self.life.kept {
-            let why = if self.runs_tasks(true) {
+        if self.life.tells && self.life.has_read == HasRead::Unknown {
+            self.life.questions += 1;
+            let number = self.life.questions;
+            self.life.has_read = HasRead::Asked { number, at: self.now };
+            let line = message::status_request(&self.question_id(number));
+            return self.tell_agent(line);
+        }
+        let silent = matches!(self.life.has_read, HasRead::Asked { .. });
+        if self.life.kept || silent {
+            let why = if silent {
+                format!("it has replied to nothing for {}", minutes(TURN_PATIENCE))
+            } else if self.runs_tasks(true) {
                 format!("only a shell ran on for {} after the last turn", minutes(SHELL_PATIENCE))
             } else if self.life.expects() {
                 format!("no turn began within {}", minutes(TURN_PATIENCE))
@@ -101,23 +170,41 @@ impl Machine {
         self.out.push(Action::CloseAgent);
     }
 
+    fn question_id(&self, number: u64) -> String {
+        format!("askd-{}-{number}", self.settings.mark)
+    }
+
+    /// The agent replied to a request; true: to one of this wrapper, which the host knows nothing of.
+    pub(super) fn replied(&mut self, request: &str) -> bool {
+        if let HasRead::Asked { number, .. } = self.life.has_read
+            && request == self.question_id(number)
+        {
+            self.life.has_read = HasRead::Yes;
+            return true;
+        }
+        (1..=self.life.questions).any(|number| request == self.question_id(number))
+    }
+
     /// What holds the input open between turns is said once: somebody may wait for the end of the run.
     fn say_kept(&mut self) {
-        let between = self.life.results > 0 && !self.life.works && self.open.is_empty();
-        if !between || std::mem::replace(&mut self.life.kept, true) {
+        let between = self.life.turns > 0 && !self.life.works && self.open.is_empty();
+        if !between || self.life.kept {
             return;
         }
         let why = if self.runs_tasks(false) {
             "a background task runs".to_owned()
         } else if self.runs_tasks(true) {
             format!("a background shell runs, for up to {}", minutes(SHELL_PATIENCE))
-        } else {
+        } else if self.life.expects() {
             format!("a turn may follow, for up to {}", minutes(TURN_PATIENCE))
+        } else {
+            return;
         };
+        self.life.kept = true;
         self.log(format!("the host closed its end; the agent's input stays open: {why}"));
     }
 
-    /// When [`Self::consider_closing`] would close, as things are now.
+    /// When [`Self::consider_closing`] has something to do, as things are now.
     pub(super) fn closing_due(&self) -> Option<Duration> {
         let since = self.life.closing_since.filter(|_| !self.closed && !self.ended)?;
         if !self.open.is_empty() || self.runs_tasks(false) {
@@ -126,7 +213,11 @@ impl Machine {
         let idle = self.life.idle_at()?;
         // From the end of the turn on, however long that took.
         let shells = if self.runs_tasks(true) { SHELL_PATIENCE } else { Duration::ZERO };
-        Some((self.life.stirred + shells).max(idle).max(since))
+        let asked = match self.life.has_read {
+            HasRead::Asked { at, .. } => at + TURN_PATIENCE,
+            HasRead::Unknown | HasRead::Yes => Duration::ZERO,
+        };
+        Some((self.life.stirred + shells).max(idle).max(since).max(asked))
     }
 }
 

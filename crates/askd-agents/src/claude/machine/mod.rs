@@ -72,6 +72,7 @@ impl Machine {
     pub fn new(settings: Settings) -> Self {
         Self {
             cwd: settings.cwd.clone(),
+            life: Life::new(settings.resumes),
             settings,
             host_gone: false,
             session: None,
@@ -85,7 +86,6 @@ impl Machine {
             waiting: BTreeSet::new(),
             winding: BTreeSet::new(),
             signalled: false,
-            life: Life::default(),
             closed: false,
             ended: false,
             next: 0,

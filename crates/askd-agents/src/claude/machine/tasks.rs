@@ -79,23 +79,24 @@ impl Machine {
         {
             task.background = Some(background);
         }
-        match patch.text("status").as_deref() {
-            Some("completed" | "failed") => self.task_ended(&id, false),
-            Some("killed" | "stopped" | "cancelled") => self.task_ended(&id, true),
-            _ => {}
+        if matches!(
+            patch.text("status").as_deref(),
+            Some("completed" | "failed" | "killed" | "stopped" | "cancelled")
+        ) {
+            self.task_ended(&id);
         }
     }
 
     /// A task is over, and waits for nothing that it asked.
-    pub(super) fn task_ended(&mut self, id: &str, stopped: bool) {
+    pub(super) fn task_ended(&mut self, id: &str) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         if std::mem::replace(&mut task.ended, true) {
             return;
         }
         let is_shell = task.is_shell;
         // What ends inside a call of the turn is told to that turn.
-        if is_shell || task.background != Some(false) {
-            self.life.task_ended(stopped, self.now);
+        if task.background != Some(false) {
+            self.life.task_ended(self.now);
         }
         self.winding.remove(&Some(id.to_owned()));
         self.asks_over(Some(id), "session_ended");
