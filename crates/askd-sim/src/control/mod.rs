@@ -10,7 +10,6 @@
 )]
 
 mod sides;
-mod threads;
 mod world;
 
 use std::collections::BTreeSet;
@@ -19,5 +18,5 @@ use std::collections::BTreeSet;
 pub fn run(seed: u64) -> BTreeSet<&'static str> {
     let mut world = world::World::new(seed);
     world.live();
-    world.happened
+    world.base.happened
 }

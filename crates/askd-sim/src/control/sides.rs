@@ -1,7 +1,7 @@
 //! The agent with its hooks and its task, the host, and everybody else.
 
 use askd_agents::claude::End;
-use askd_core::{AskId, Command, Decision};
+use askd_core::Decision;
 use serde_json::{Value, json};
 
 use super::world::{World, user};
@@ -45,12 +45,12 @@ impl World {
         }
         self.ids += 1;
         let (id, call) = (format!("q{}", self.ids), format!("c{}", self.ids));
-        let task = self.task && (!self.turn || self.dice.percent(40));
+        let task = self.task && (!self.turn || self.base.dice.percent(40));
         let input = json!({"command": call, "n": self.ids});
         let mut asked =
             json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": input, "tool_use_id": call});
         if task {
-            self.happen("a task's ask");
+            self.base.happen("a task's ask");
             asked["agent_id"] = "t".into();
         }
         let request = Request {
@@ -74,7 +74,7 @@ impl World {
                 self.turn = true;
                 self.tell_state();
                 self.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
-                if !self.task && self.dice.percent(30) {
+                if !self.task && self.base.dice.percent(30) {
                     self.task = true;
                     self.agent(&json!({"type": "system", "subtype": "task_started", "task_id": "t", "session_id": "s",
                         "subagent_type": "k", "description": "task", "is_backgrounded": true}));
@@ -162,9 +162,9 @@ impl World {
         if open.is_empty() || !self.agent_alive {
             return;
         }
-        let id = open[self.dice.index(open.len())].clone();
-        let did = if self.dice.percent(60) { Decision::Allow } else { Decision::Deny };
-        self.happen(if self.requests[&id].response.is_some() {
+        let id = open[self.base.dice.index(open.len())].clone();
+        let did = if self.base.dice.percent(60) { Decision::Allow } else { Decision::Deny };
+        self.base.happen(if self.requests[&id].response.is_some() {
             "a hook crossed an answer"
         } else {
             "a hook was first"
@@ -208,7 +208,7 @@ impl World {
                 let Some(dialog) = self.dialogs.get_mut(&id).filter(|dialog| dialog.open) else { return };
                 dialog.open = false;
                 // It may have been on its way.
-                if self.dice.percent(30) {
+                if self.base.dice.percent(30) {
                     self.choose(&id, Decision::Allow);
                 }
             }
@@ -219,7 +219,7 @@ impl World {
     fn choose(&mut self, id: &str, decision: Decision) {
         self.dialogs.get_mut(id).unwrap().chose = Some(decision);
         let answer = match decision {
-            Decision::Allow if self.dice.percent(20) => json!({"behavior": "allow"}),
+            Decision::Allow if self.base.dice.percent(20) => json!({"behavior": "allow"}),
             Decision::Allow => {
                 json!({"behavior": "allow", "updatedInput": self.requests[id].input, "own": true})
             }
@@ -227,7 +227,7 @@ impl World {
         };
         let response = json!({"subtype": "success", "request_id": id, "response": answer});
         self.host(&json!({"type": "control_response", "response": response}));
-        if self.dice.percent(5) {
+        if self.base.dice.percent(5) {
             let other = json!({"behavior": "allow", "updatedInput": {"other": 1}});
             let response = json!({"subtype": "success", "request_id": id, "response": other});
             self.host(&json!({"type": "control_response", "response": response}));
@@ -240,16 +240,16 @@ impl World {
         if open.is_empty() || !self.host_alive {
             return;
         }
-        let id = open[self.dice.index(open.len())].clone();
+        let id = open[self.base.dice.index(open.len())].clone();
         self.dialogs.get_mut(&id).unwrap().open = false;
-        if !self.daemon.is_up() {
-            self.happen("the answer came when the daemon was away");
+        if !self.base.daemon.is_up() {
+            self.base.happen("the answer came when the daemon was away");
         }
-        match self.dice.below(10) {
+        match self.base.dice.below(10) {
             0..5 => self.choose(&id, Decision::Allow),
             5..8 => self.choose(&id, Decision::Deny),
             _ => {
-                self.happen("the host failed");
+                self.base.happen("the host failed");
                 let response = json!({"subtype": "error", "request_id": id, "error": "?"});
                 self.host(&json!({"type": "control_response", "response": response}));
             }
@@ -260,8 +260,8 @@ impl World {
         if !self.host_alive {
             return;
         }
-        if self.turn && self.dice.percent(30) && !self.interrupts {
-            self.happen("interrupted");
+        if self.turn && self.base.dice.percent(30) && !self.interrupts {
+            self.base.happen("interrupted");
             self.interrupts = true;
             // What was not answered before may not be allowed by anything that comes.
             let open: Vec<String> =
@@ -270,7 +270,7 @@ impl World {
                 &json!({"type": "control_request", "request_id": "i", "request": {"subtype": "interrupt"}}),
             );
             for id in open {
-                assert!(self.requests[&id].response.is_none(), "seed {}", self.seed);
+                assert!(self.requests[&id].response.is_none(), "seed {}", self.base.seed);
                 self.requests.get_mut(&id).unwrap().asks.sort_unstable();
             }
         } else {
@@ -280,43 +280,18 @@ impl World {
 
     // ---- everybody else
 
-    pub(super) fn person_answers(&mut self) {
-        let open: Vec<AskId> = self.daemon.core().open().map(|(id, _)| id).collect();
-        if open.is_empty() || !self.daemon.is_up() {
-            return;
-        }
-        let id = open[self.dice.index(open.len())];
-        let (option, decision) = if self.dice.percent(60) {
-            ("allow_once", Decision::Allow)
-        } else {
-            ("reject_once", Decision::Deny)
-        };
-        // Some are the agent's own to answer.
-        let _ = self.daemon.answer(id, option, decision, "terminal");
-    }
-
-    pub(super) fn daemon_dies_or_comes(&mut self) {
-        if !self.daemon.is_up() {
-            self.daemon.start();
-            return;
-        }
-        self.happen("the daemon died");
-        self.daemon.die();
-        self.threads.values_mut().for_each(|thread| thread.link = None);
-    }
-
     pub(super) fn host_dies(&mut self) {
         if !std::mem::take(&mut self.host_alive) {
             return;
         }
-        self.happen("the host died");
+        self.base.happen("the host died");
         self.drive(|machine, now| machine.host_closed(now));
         self.dialogs.values_mut().for_each(|dialog| dialog.open = false);
     }
 
     pub(super) fn agent_dies(&mut self) {
         if self.agent_alive && self.machine.is_some() {
-            self.happen("the agent died");
+            self.base.happen("the agent died");
             self.agent_ends(End::Lost);
         }
     }
@@ -325,14 +300,9 @@ impl World {
         if self.machine.take().is_none() {
             return;
         }
-        self.happen("the wrapper died");
+        self.base.happen("the wrapper died");
         (self.agent_alive, self.host_alive) = (false, false);
-        for thread in self.threads.values_mut() {
-            thread.over = true;
-            if let Some(link) = thread.link.take() {
-                let _ = self.daemon.run(&Command::LinkClosed { link });
-            }
-        }
+        self.base.dies();
         self.requests.values_mut().for_each(|request| request.void = true);
     }
 }

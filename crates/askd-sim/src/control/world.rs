@@ -1,30 +1,18 @@
 //! One world from its beginning to its end, and what must hold in it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use askd_agents::claude::{Action, AskNo, End, Errand, HostKind, Machine, News, Settings};
+use askd_agents::claude::{Action, End, Errand, HostKind, Machine, Settings};
 use askd_core::{Cause, Decision, Delivery, OutcomeKind};
-use askd_wire::ObservationBatch;
 use serde_json::{Value, json};
 
 use super::sides::{Dialog, Request};
-use super::threads::{Job, Order, Thread};
-use crate::dice::Dice;
-use crate::proxy::daemon::Daemon;
+use crate::proxy::base::{Base, Order};
 
 pub(super) struct World {
-    pub(super) seed: u64,
-    pub(super) dice: Dice,
+    pub(super) base: Base,
     pub(super) machine: Option<Machine>,
-    pub(super) daemon: Daemon,
-    pub(super) now: Duration,
-    pub(super) threads: BTreeMap<AskNo, Thread>,
-    pub(super) desk: VecDeque<Job>,
-    pub(super) observed: VecDeque<ObservationBatch>,
-    pub(super) made: u64,
-    pub(super) heard: u64,
-    pub(super) news: [VecDeque<News>; 2],
     pub(super) to_host: VecDeque<Value>,
     pub(super) to_agent: VecDeque<Value>,
     pub(super) requests: BTreeMap<String, Request>,
@@ -39,15 +27,15 @@ pub(super) struct World {
     pub(super) agent_alive: bool,
     /// Something that stops everything was written and has no reply yet.
     pub(super) interrupts: bool,
-    pub(super) happened: BTreeSet<&'static str>,
 }
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let silent = dice.percent(20);
-        let tells = dice.percent(60);
-        let host = if silent { HostKind::Silent { attended: dice.percent(50) } } else { HostKind::Answers };
+        let mut base = Base::new(seed);
+        let silent = base.dice.percent(20);
+        let tells = base.dice.percent(60);
+        let host =
+            if silent { HostKind::Silent { attended: base.dice.percent(50) } } else { HostKind::Answers };
         let settings = Settings {
             mark: "m".to_owned(),
             host,
@@ -58,17 +46,8 @@ impl World {
             resumes: false,
         };
         Self {
-            seed,
-            dice,
+            base,
             machine: Some(Machine::new(settings)),
-            daemon: Daemon::new(),
-            now: Duration::ZERO,
-            threads: BTreeMap::new(),
-            desk: VecDeque::new(),
-            observed: VecDeque::new(),
-            made: 0,
-            heard: 0,
-            news: Default::default(),
             to_host: VecDeque::new(),
             to_agent: VecDeque::new(),
             requests: BTreeMap::new(),
@@ -81,14 +60,6 @@ impl World {
             host_alive: true,
             agent_alive: true,
             interrupts: false,
-            happened: BTreeSet::new(),
-        }
-    }
-
-    /// For looking at one world.
-    pub(super) fn say(&self, what: &str) {
-        if std::env::var_os("TELL").is_some() {
-            eprintln!("{:?} {what}", self.now);
         }
     }
 
@@ -99,12 +70,8 @@ impl World {
         self.drain();
     }
 
-    pub(super) fn happen(&mut self, what: &'static str) {
-        self.happened.insert(what);
-    }
-
     fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.base.dice.below(100) {
             0..12 => self.agent_asks(),
             12..22 => self.agent_reads(),
             22..25 => self.hook_decides(),
@@ -112,19 +79,19 @@ impl World {
             27..37 => self.host_reads(),
             37..46 => self.host_answers(),
             46..49 => self.host_speaks(),
-            49..64 => self.thread_works(),
-            64..72 => self.desk_works(),
-            72..80 => self.observer_works(),
+            49..64 => self.base.thread_works(),
+            64..72 => self.base.desk_works(),
+            72..80 => self.base.observer_works(),
             80..90 => self.news_arrives(),
-            90..93 => self.person_answers(),
+            90..93 => self.base.person_answers("allow_once", "reject_once"),
             93..97 => {
-                let ms = [5, 100, 700, 2500][self.dice.index(4)];
+                let ms = [5, 100, 700, 2500][self.base.dice.index(4)];
                 self.pass(ms);
             }
-            97 => self.daemon_dies_or_comes(),
-            98 if self.dice.percent(20) => self.host_dies(),
-            99 if self.dice.percent(6) => self.agent_dies(),
-            99 if self.dice.percent(6) => self.wrapper_dies(),
+            97 => self.base.daemon_dies_or_comes(),
+            98 if self.base.dice.percent(20) => self.host_dies(),
+            99 if self.base.dice.percent(6) => self.agent_dies(),
+            99 if self.base.dice.percent(6) => self.wrapper_dies(),
             _ => {}
         }
     }
@@ -133,15 +100,21 @@ impl World {
 
     pub(super) fn drive(&mut self, give: impl FnOnce(&mut Machine, Duration)) {
         let Some(machine) = &mut self.machine else { return };
-        give(machine, self.now);
+        give(machine, self.base.now);
         for action in machine.take() {
             self.act(action);
         }
     }
 
+    pub(super) fn news_arrives(&mut self) {
+        if let Some(news) = self.base.news() {
+            self.drive(|machine, now| machine.news(news, now));
+        }
+    }
+
     pub(super) fn host(&mut self, message: &Value) {
         if self.host_alive {
-            self.say(&format!("host: {message}"));
+            self.base.say(&format!("host: {message}"));
             let line = format!("{message}\n").into_bytes();
             self.drive(|machine, now| machine.host_line(line, now));
         }
@@ -149,7 +122,7 @@ impl World {
 
     pub(super) fn agent(&mut self, message: &Value) {
         if self.agent_alive {
-            self.say(&format!("agent: {message}"));
+            self.base.say(&format!("agent: {message}"));
             let line = format!("{message}\n").into_bytes();
             self.drive(|machine, now| machine.agent_line(line, now));
         }
@@ -158,27 +131,31 @@ impl World {
     fn act(&mut self, action: Action) {
         match action {
             Action::ToAgent(line) => {
-                let seed = self.seed;
+                let seed = self.base.seed;
                 assert!(line.ends_with(b"\n"), "seed {seed}: a broken line");
                 let message: Value = serde_json::from_slice(&line).unwrap();
-                self.say(&format!("to the agent: {message}"));
+                self.base.say(&format!("to the agent: {message}"));
                 self.check(&message);
                 self.to_agent.push_back(message);
             }
             Action::ToClient(line) => {
                 let message: Value = serde_json::from_slice(&line).unwrap();
                 let is_ask = message["request"]["subtype"] == "can_use_tool";
-                assert!(!(self.silent && is_ask), "seed {}: a host that knows of no asks got one", self.seed);
+                assert!(
+                    !(self.silent && is_ask),
+                    "seed {}: a host that knows of no asks got one",
+                    self.base.seed
+                );
                 self.to_host.push_back(message);
             }
-            Action::Handed { ask } => self.order(ask, Order::Handed),
+            Action::Handed { ask } => self.base.order(ask, Order::Handed),
             Action::CloseAgent => self.closed(),
             Action::Log(text) => {
-                self.say(&text);
+                self.base.say(&text);
                 if text.contains("not write the answer down in time") {
-                    self.happen("the journal was slow");
+                    self.base.happen("the journal was slow");
                 } else if text.contains("late or doubled") || text.contains("too late") {
-                    self.happen("a late answer of the host was dropped");
+                    self.base.happen("a late answer of the host was dropped");
                 }
             }
             Action::Daemon(errand) => self.errand(errand),
@@ -187,42 +164,18 @@ impl World {
     }
 
     fn errand(&mut self, errand: Errand) {
-        self.say(&format!("errand: {}", told(&errand)));
-        match errand {
-            Errand::Raise { ask, raise } => {
-                let call = raise.tool_call.clone().unwrap();
-                let request = self.requests.values_mut().find(|request| request.call == call).unwrap();
-                request.asks.push(ask);
-                self.threads.insert(ask, Thread::new(*raise, self.made));
-            }
-            Errand::Answer { ask, decision, option, .. } => {
-                let decision = match decision {
-                    askd_wire::Decision::Allow => Decision::Allow,
-                    askd_wire::Decision::Deny => Decision::Deny,
-                };
-                self.desk.push_back(Job { ask, decision, option });
-            }
-            Errand::Withdraw { ask, cause } => self.order(ask, Order::Withdraw(cause)),
-            Errand::Record { ask, allowed } => self.order(ask, Order::Record(allowed)),
-            Errand::Confirmed { ask } => self.order(ask, Order::Confirmed),
-            Errand::Observe(batch) => {
-                self.made += 1;
-                self.observed.push_back(*batch);
-            }
-            _ => {}
+        self.base.say(&format!("errand: {}", told(&errand)));
+        if let Errand::Raise { ask, raise } = &errand {
+            let call = raise.tool_call.as_ref();
+            let request = self.requests.values_mut().find(|request| Some(&request.call) == call).unwrap();
+            request.asks.push(*ask);
         }
-    }
-
-    fn order(&mut self, ask: AskNo, order: Order) {
-        // One that was never raised has no thread, and nothing to tell.
-        if let Some(thread) = self.threads.get_mut(&ask) {
-            thread.orders.push_back(order);
-        }
+        self.base.take(errand);
     }
 
     /// The agent's input is closed: nothing may be waited for.
     fn closed(&mut self) {
-        let seed = self.seed;
+        let seed = self.base.seed;
         for (id, request) in &self.requests {
             assert!(request.is_over(), "seed {seed}: the input is closed under request {id}");
         }
@@ -230,7 +183,7 @@ impl World {
         assert!(!self.turn, "seed {seed}: the input is closed in a turn");
         let unread = self.to_agent.iter().any(|message| message["type"] == "user");
         assert!(!unread, "seed {seed}: the input is closed behind a message that has not been read");
-        self.happen("the input was closed");
+        self.base.happen("the input was closed");
         self.agent_ends(End::Orderly);
     }
 
@@ -240,7 +193,7 @@ impl World {
             request.void = true;
         }
         let Some(machine) = &mut self.machine else { return };
-        machine.agent_ended(end, self.now);
+        machine.agent_ended(end, self.base.now);
         for action in machine.take() {
             self.act(action);
         }
@@ -248,7 +201,7 @@ impl World {
 
     /// A line that leaves for the agent.
     fn check(&mut self, message: &Value) {
-        let (seed, response) = (self.seed, &message["response"]);
+        let (seed, response) = (self.base.seed, &message["response"]);
         assert_ne!(response["subtype"], "error", "seed {seed}");
         let Some(id) = response["request_id"].as_str() else { return };
         let Some(request) = self.requests.get_mut(id) else { return };
@@ -259,8 +212,8 @@ impl World {
         let decision = if answer["behavior"] == "allow" { Decision::Allow } else { Decision::Deny };
         let dialog = self.dialogs.get(id);
         let by_host = dialog.is_some_and(|dialog| dialog.chose == Some(decision));
-        let keys: Vec<&String> = request.asks.iter().map(|no| &self.threads[no].raise.key).collect();
-        let elsewhere = self.daemon.asks().any(|(_, state)| {
+        let keys: Vec<&String> = request.asks.iter().map(|no| &self.base.threads[no].raise.key).collect();
+        let elsewhere = self.base.daemon.asks().any(|(_, state)| {
             keys.contains(&&state.ask.key)
                 && state.outcome.as_ref().is_some_and(|outcome| outcome.kind == OutcomeKind::from(decision))
         });
@@ -272,18 +225,17 @@ impl World {
         } else if words.contains("nobody could be asked") {
             let open = dialog.is_some_and(|dialog| dialog.open) && self.host_alive;
             assert!(!open, "seed {seed}: the host could still answer request {id}");
-            self.happen("nobody was left");
+            self.base.happen("nobody was left");
             return;
         } else {
             assert!(by_host || elsewhere, "seed {seed}: nobody denied request {id}");
         }
         let own_bytes = answer.get("own").is_some();
-        self.happen(if own_bytes { "the host's answer went on" } else { "another's answer went on" });
+        self.base.happen(if own_bytes { "the host's answer went on" } else { "another's answer went on" });
     }
 
     pub(super) fn pass(&mut self, ms: u64) {
-        self.now += Duration::from_millis(ms);
-        self.daemon.pass(ms);
+        self.base.pass(ms);
         self.drive(|machine, now| {
             if machine.next_tick().is_some_and(|at| at <= now) {
                 machine.tick(now);
@@ -293,22 +245,18 @@ impl World {
 
     /// Nothing goes wrong any more: everything comes to its end.
     fn drain(&mut self) {
-        self.daemon.start();
+        self.base.daemon.start();
         for round in 0..600 {
-            for no in self.threads.iter().filter(|(_, t)| !t.over).map(|(no, _)| *no).collect::<Vec<_>>() {
-                if self.machine.is_some() {
-                    self.work(no);
-                }
-            }
-            self.observer_works();
-            self.desk_works();
+            self.base.threads_work();
+            self.base.observer_works();
+            self.base.desk_works();
             self.news_arrives();
             self.news_arrives();
             self.host_reads();
             self.agent_reads();
             if round % 4 == 0 {
                 self.host_answers();
-                self.person_answers();
+                self.base.person_answers("allow_once", "reject_once");
                 // A turn may follow on a message for minutes.
                 self.pass(if round > 400 { 20_000 } else { 1_000 });
                 self.agent_goes_on();
@@ -317,10 +265,8 @@ impl World {
                 self.host_dies();
             }
         }
-        let seed = self.seed;
-        let open: Vec<_> =
-            self.daemon.core().open().map(|(_, state)| state.ask.action.input.clone()).collect();
-        assert!(open.is_empty(), "seed {seed}: still open at askd: {open:?}");
+        self.base.assert_all_over();
+        let seed = self.base.seed;
         assert!(!self.agent_alive, "seed {seed}: the agent is not let go");
         if let Some(machine) = &self.machine {
             assert_eq!(machine.held().1, 0, "seed {seed}");
@@ -334,8 +280,9 @@ impl World {
     /// What the journal says agrees with what the agent did, or says that the agent had gone on.
     fn check_record(&self, id: &str, request: &Request) {
         let Some(did) = request.did.filter(|_| self.machine.is_some()) else { return };
-        let keys: Vec<&String> = request.asks.iter().map(|no| &self.threads[no].raise.key).collect();
+        let keys: Vec<&String> = request.asks.iter().map(|no| &self.base.threads[no].raise.key).collect();
         let records: Vec<_> = self
+            .base
             .daemon
             .asks()
             .filter(|(_, state)| {
@@ -345,7 +292,7 @@ impl World {
             .collect();
         let kind = OutcomeKind::from(did);
         let (seed, contrary) = (
-            self.seed,
+            self.base.seed,
             match kind {
                 OutcomeKind::Allowed => OutcomeKind::Denied,
                 _ => OutcomeKind::Allowed,

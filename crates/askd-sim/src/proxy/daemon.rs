@@ -1,11 +1,11 @@
 //! The daemon as the proxy's threads see it: the shipped core, writer and in-memory journal, up or down.
 
-use askd_core::ask::{Action, Attendance, Choice, ChoiceKind, Class, OwnPrompt, RequesterKind, Subagent};
 use askd_core::{
-    Answer, AskId, AskState, BootId, Command, Decision, Hash256, LinkId, Observe, Raise, Refusal, Reply,
-    Seen, SessionKey, Settings, Stamp, State, Verdict,
+    Answer, AskId, AskState, BootId, Command, Decision, Hash256, LinkId, Observe, Refusal, Reply, Seen,
+    SessionKey, Settings, Stamp, State, Verdict,
 };
 use askd_journal::{MemoryJournal, MemoryStore};
+use askd_serve::raise::{Arrival, raise};
 use askd_wire::{Observation, ObservationBatch, RaiseAsk};
 use askd_writer::{Ids, Writer};
 use uuid::Uuid;
@@ -117,56 +117,11 @@ impl Daemon {
     }
 
     /// Raises it, or comes back to it.
-    pub(crate) fn raise(
-        &mut self,
-        from: &RaiseAsk,
-        link: LinkId,
-        own_prompt: bool,
-    ) -> Result<AskId, Refusal> {
+    pub(crate) fn raise(&mut self, from: &RaiseAsk, link: LinkId) -> Result<AskId, Refusal> {
         self.ids += 1;
-        let key = |session: &String| SessionKey { agent: from.agent.clone(), session: session.clone() };
-        let raise = Raise {
-            id: AskId(Uuid::from_u128(self.ids)),
-            key: from.key.clone(),
-            token: Self::token(),
-            link,
-            kind: RequesterKind::Proxy,
-            action: Action {
-                tool: from.action.tool.clone(),
-                kind: None,
-                title: from.action.title.clone(),
-                input: from.action.input.as_ref().map(|raw| raw.get().to_owned()),
-                cwd: None,
-            },
-            class: Class::Tool,
-            attendance: from.attendance.map(|a| match a {
-                askd_wire::Attendance::Foreground => Attendance::Foreground,
-                askd_wire::Attendance::Background => Attendance::Background,
-            }),
-            session: key(&from.session),
-            parent: from.parent.as_ref().map(key),
-            subagent: from.subagent.as_ref().map(|s| Subagent {
-                work_id: s.work_id.clone(),
-                name: s.name.clone(),
-                kind: s.kind.clone(),
-                depth: s.depth,
-                parent: None,
-            }),
-            job: None,
-            call: from.tool_call.clone(),
-            turn: from.turn.clone(),
-            title: None,
-            options: from.options.iter().map(choice).collect(),
-            deadline_ms: None,
-            gives_up_ms: None,
-            grace_ms: from.grace_secs * 1000,
-            instance: None,
-            own_prompt: own_prompt.then(|| OwnPrompt { at: "client".to_owned(), blocked: false }),
-            needs_own_prompt: own_prompt,
-            supersedes: None,
-            place: None,
-            extra: serde_json::Map::new(),
-        };
+        let id = AskId(Uuid::from_u128(self.ids));
+        let arrival = Arrival { id, token: Self::token(), link, instance: None, place: None };
+        let raise = raise(from.clone(), arrival).unwrap();
         match self.run(&Command::Raise(Box::new(raise)))? {
             Reply::Raised(id) | Reply::Reattached(id) => Ok(id),
             other => panic!("a raise gives {other:?}"),
@@ -266,19 +221,4 @@ pub(crate) fn seen(observation: Observation) -> Seen {
 fn writer(store: &MemoryStore, life: u128, now: Stamp) -> Writer<MemoryJournal> {
     let ids = Box::new(Counted(life << 64));
     Writer::open(store.open(), Settings::default(), ids, Box::new(()), now).unwrap()
-}
-
-fn choice(from: &askd_wire::Choice) -> Choice {
-    Choice {
-        id: from.id.clone(),
-        label: from.label.clone(),
-        kind: match from.kind {
-            askd_wire::ChoiceKind::AllowOnce => ChoiceKind::AllowOnce,
-            askd_wire::ChoiceKind::AllowAlways => ChoiceKind::AllowAlways,
-            askd_wire::ChoiceKind::RejectOnce => ChoiceKind::RejectOnce,
-            askd_wire::ChoiceKind::RejectAlways => ChoiceKind::RejectAlways,
-        },
-        grants: None,
-        payload: None,
-    }
 }

@@ -8,9 +8,9 @@
     reason = "what cannot fail here is a fault of the world itself, told by its seed"
 )]
 
+pub(crate) mod base;
 pub(crate) mod daemon;
 mod sides;
-mod threads;
 mod world;
 
 use std::collections::BTreeSet;
@@ -21,5 +21,5 @@ pub(crate) use daemon::seen;
 pub fn run(seed: u64) -> BTreeSet<&'static str> {
     let mut world = world::World::new(seed);
     world.live();
-    world.happened
+    world.base.happened
 }

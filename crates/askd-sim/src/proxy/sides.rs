@@ -1,6 +1,5 @@
 //! The agent, the client, the person at another surface, and how each of them dies.
 
-use askd_core::{AskId, Command, Decision};
 use serde_json::{Value, json};
 
 use super::world::{Dialog, Request, World};
@@ -12,9 +11,9 @@ impl World {
         }
         self.ids += 1;
         let id = self.ids;
-        let session = if self.dice.percent(40) { "k" } else { "s" };
+        let session = if self.base.dice.percent(40) { "k" } else { "s" };
         if session == "k" {
-            self.happen("a child's ask");
+            self.base.happen("a child's ask");
         }
         self.requests.insert(id, Request { session: session.to_owned(), ..Request::default() });
         self.asking = Some(id);
@@ -46,12 +45,12 @@ impl World {
             .filter(|(_, r)| r.response.is_none() && !r.ended)
             .map(|(id, _)| *id)
             .collect();
-        if open.is_empty() || !self.dice.percent(30) || !self.agent_alive {
+        if open.is_empty() || !self.base.dice.percent(30) || !self.agent_alive {
             return;
         }
-        if self.dice.percent(60) {
-            let id = open[self.dice.index(open.len())];
-            self.happen("withdrawn by the agent");
+        if self.base.dice.percent(60) {
+            let id = open[self.base.dice.index(open.len())];
+            self.base.happen("withdrawn by the agent");
             self.agent(&json!({"method":"$/cancel_request","params":{"requestId":id}}));
             self.end(|_, at| at == id);
         } else {
@@ -86,7 +85,7 @@ impl World {
                 let id = message["params"]["requestId"].as_u64().unwrap();
                 let Some(dialog) = self.dialogs.get_mut(&id).filter(|dialog| dialog.open) else { return };
                 dialog.open = false;
-                match self.dice.below(4) {
+                match self.base.dice.below(4) {
                     0 => self.client(&json!({"id":id,"result":{"outcome":{"outcome":"cancelled"}}})),
                     1 => self.client(&json!({"id":id,"error":{"code":-32800,"message":"Request cancelled"}})),
                     2 => self.choose(id, "ok"),
@@ -109,17 +108,17 @@ impl World {
         if open.is_empty() || !self.client_alive {
             return;
         }
-        let id = open[self.dice.index(open.len())];
+        let id = open[self.base.dice.index(open.len())];
         self.dialogs.get_mut(&id).unwrap().open = false;
-        if !self.daemon.is_up() {
-            self.happen("the answer came when the daemon was away");
+        if !self.base.daemon.is_up() {
+            self.base.happen("the answer came when the daemon was away");
         }
-        match self.dice.below(10) {
+        match self.base.dice.below(10) {
             0..4 => self.choose(id, "ok"),
             4..5 => self.choose(id, "ever"),
             5..8 => self.choose(id, "no"),
             8 => {
-                self.happen("dismissed");
+                self.base.happen("dismissed");
                 self.client(&json!({"id":id,"result":{"outcome":{"outcome":"cancelled"}}}));
             }
             _ => self.client(&json!({"id":id,"error":{"code":-32603,"message":"?"}})),
@@ -135,41 +134,19 @@ impl World {
             let id = self.ids;
             self.prompt = Some(id);
             self.client(&json!({"id":id,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}));
-        } else if self.dice.percent(25) {
-            self.happen("cancelled");
+        } else if self.base.dice.percent(25) {
+            self.base.happen("cancelled");
             // What was not answered before may not be allowed by anything that comes.
             self.end(|request, _| request.response.is_none());
             self.client(&json!({"method":"session/cancel","params":{"sessionId":"s"}}));
         }
     }
 
-    pub(super) fn person_answers(&mut self) {
-        let open: Vec<AskId> = self.daemon.core().open().map(|(id, _)| id).collect();
-        if open.is_empty() || !self.daemon.is_up() {
-            return;
-        }
-        let id = open[self.dice.index(open.len())];
-        let (option, decision) =
-            if self.dice.percent(60) { ("ok", Decision::Allow) } else { ("no", Decision::Deny) };
-        // Only the agent's own prompt can answer some of them.
-        let _ = self.daemon.answer(id, option, decision, "terminal");
-    }
-
-    pub(super) fn daemon_dies_or_comes(&mut self) {
-        if !self.daemon.is_up() {
-            self.daemon.start();
-            return;
-        }
-        self.happen("the daemon died");
-        self.daemon.die();
-        self.threads.values_mut().for_each(|thread| thread.link = None);
-    }
-
     pub(super) fn client_dies(&mut self) {
         if !self.client_alive || self.machine.is_none() {
             return;
         }
-        self.happen("the client died");
+        self.base.happen("the client died");
         self.drive(|machine, now| machine.client_closed(now));
         self.client_alive = false;
         self.dialogs.values_mut().for_each(|dialog| dialog.open = false);
@@ -179,14 +156,9 @@ impl World {
         if self.machine.take().is_none() {
             return;
         }
-        self.happen("the proxy died");
+        self.base.happen("the proxy died");
         (self.agent_alive, self.client_alive) = (false, false);
-        for thread in self.threads.values_mut() {
-            thread.over = true;
-            if let Some(link) = thread.link.take() {
-                let _ = self.daemon.run(&Command::LinkClosed { link });
-            }
-        }
+        self.base.dies();
         self.requests.values_mut().for_each(|request| request.ended = true);
     }
 }

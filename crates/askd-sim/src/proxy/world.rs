@@ -1,16 +1,13 @@
 //! One world from its beginning to its end, and what must hold in it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use askd_agents::acp::{Action, AskNo, Dismiss, Errand, Machine, News, Settings};
+use askd_agents::acp::{Action, AskNo, Dismiss, Errand, Machine, Settings};
 use askd_core::{Decision, Delivery, OutcomeKind};
-use askd_wire::ObservationBatch;
 use serde_json::{Value, json};
 
-use super::daemon::Daemon;
-use super::threads::{Job, Order, Thread};
-use crate::dice::Dice;
+use super::base::{Base, Order};
 
 /// A request of the agent.
 #[derive(Default)]
@@ -34,17 +31,8 @@ pub(super) struct Dialog {
 }
 
 pub(crate) struct World {
-    pub(super) seed: u64,
-    pub(super) dice: Dice,
+    pub(super) base: Base,
     pub(super) machine: Option<Machine>,
-    pub(super) daemon: Daemon,
-    pub(super) now: Duration,
-    pub(super) threads: BTreeMap<AskNo, Thread>,
-    pub(super) desk: VecDeque<Job>,
-    pub(super) observed: VecDeque<ObservationBatch>,
-    pub(super) made: u64,
-    pub(super) heard: u64,
-    pub(super) news: [VecDeque<News>; 2],
     pub(super) to_client: VecDeque<Vec<u8>>,
     pub(super) to_agent: VecDeque<Vec<u8>>,
     pub(super) requests: BTreeMap<u64, Request>,
@@ -55,14 +43,13 @@ pub(crate) struct World {
     pub(super) ids: u64,
     pub(super) client_alive: bool,
     pub(super) agent_alive: bool,
-    pub(crate) happened: BTreeSet<&'static str>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
+        let mut base = Base::new(seed);
         let settings = Settings {
-            dismiss: if dice.percent(30) { Dismiss::Cancel } else { Dismiss::Ignore },
+            dismiss: if base.dice.percent(30) { Dismiss::Cancel } else { Dismiss::Ignore },
             grace: Duration::from_secs(60),
             translate: false,
             mark: "m".to_owned(),
@@ -70,17 +57,8 @@ impl World {
             instance: None,
         };
         let mut world = Self {
-            seed,
-            dice,
+            base,
             machine: Some(Machine::new(settings)),
-            daemon: Daemon::new(),
-            now: Duration::ZERO,
-            threads: BTreeMap::new(),
-            desk: VecDeque::new(),
-            observed: VecDeque::new(),
-            made: 0,
-            heard: 0,
-            news: Default::default(),
             to_client: VecDeque::new(),
             to_agent: VecDeque::new(),
             requests: BTreeMap::new(),
@@ -90,7 +68,6 @@ impl World {
             ids: 100,
             client_alive: true,
             agent_alive: true,
-            happened: BTreeSet::new(),
         };
         world.client(&json!({"id":1,"method":"initialize","params":{"clientCapabilities":{"subagents":{}},"clientInfo":{"name":"client"}}}));
         world.agent(&json!({"id":1,"result":{"agentInfo":{"name":"agent"}}}));
@@ -100,13 +77,6 @@ impl World {
         world
     }
 
-    /// For looking at one world.
-    pub(super) fn say(&self, what: &str) {
-        if std::env::var_os("TELL").is_some() {
-            eprintln!("{:?} {what}", self.now);
-        }
-    }
-
     pub(crate) fn live(&mut self) {
         for _ in 0..250 {
             self.step();
@@ -114,29 +84,25 @@ impl World {
         self.drain();
     }
 
-    pub(super) fn happen(&mut self, what: &'static str) {
-        self.happened.insert(what);
-    }
-
     fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.base.dice.below(100) {
             0..12 => self.agent_asks(),
             12..17 => self.agent_reads_or_withdraws(),
             17..30 => self.client_reads(),
             30..38 => self.client_answers(),
             38..41 => self.client_turns(),
-            41..58 => self.thread_works(),
-            58..68 => self.desk_works(),
-            68..78 => self.observer_works(),
+            41..58 => self.base.thread_works(),
+            58..68 => self.base.desk_works(),
+            68..78 => self.base.observer_works(),
             78..90 => self.news_arrives(),
-            90..93 => self.person_answers(),
+            90..93 => self.base.person_answers("ok", "no"),
             93..97 => {
-                let ms = [5, 100, 700, 2500][self.dice.index(4)];
+                let ms = [5, 100, 700, 2500][self.base.dice.index(4)];
                 self.pass(ms);
             }
-            97 => self.daemon_dies_or_comes(),
-            98 if self.dice.percent(15) => self.client_dies(),
-            99 if self.dice.percent(8) => self.proxy_dies(),
+            97 => self.base.daemon_dies_or_comes(),
+            98 if self.base.dice.percent(15) => self.client_dies(),
+            99 if self.base.dice.percent(8) => self.proxy_dies(),
             _ => {}
         }
     }
@@ -145,11 +111,17 @@ impl World {
 
     pub(super) fn drive(&mut self, give: impl FnOnce(&mut Machine, Duration)) {
         let Some(machine) = &mut self.machine else { return };
-        give(machine, self.now);
+        give(machine, self.base.now);
         for action in machine.take() {
             self.act(action);
         }
         self.asking = None;
+    }
+
+    pub(super) fn news_arrives(&mut self) {
+        if let Some(news) = self.base.news() {
+            self.drive(|machine, now| machine.news(news, now));
+        }
     }
 
     pub(super) fn client(&mut self, message: &Value) {
@@ -172,26 +144,32 @@ impl World {
     }
 
     fn act(&mut self, action: Action) {
-        self.say(&format!("machine: {}", text(&action)));
+        self.base.say(&format!("machine: {}", text(&action)));
         match action {
             Action::ToAgent(line) => {
                 self.check(&line);
                 self.to_agent.push_back(line);
             }
             Action::ToClient(line) => self.to_client.push_back(line),
-            Action::Handed { ask } => self.order(ask, Order::Handed),
-            Action::Daemon(errand) => self.errand(errand),
-            Action::Log(text) if text.contains("late answer") => {
-                self.happen("the client's late answer was dropped")
+            Action::Handed { ask } => self.base.order(ask, Order::Handed),
+            Action::Daemon(errand) => {
+                if let Errand::Raise { ask, .. } = &errand {
+                    let request = self.asking.and_then(|id| self.requests.get_mut(&id)).unwrap();
+                    request.ask = Some(*ask);
+                }
+                self.base.take(errand);
             }
-            Action::Log(text) if text.contains("in time") => self.happen("the journal was slow"),
+            Action::Log(text) if text.contains("late answer") => {
+                self.base.happen("the client's late answer was dropped")
+            }
+            Action::Log(text) if text.contains("in time") => self.base.happen("the journal was slow"),
             Action::CloseAgent => {
                 self.agent_alive = false;
                 for request in self.requests.values_mut() {
                     request.ended = true;
                 }
                 if let Some(machine) = &mut self.machine {
-                    machine.agent_closed(self.now);
+                    machine.agent_closed(self.base.now);
                     let actions = machine.take();
                     for action in actions {
                         self.act(action);
@@ -202,60 +180,20 @@ impl World {
         }
     }
 
-    fn errand(&mut self, errand: Errand) {
-        match errand {
-            Errand::Raise { ask, raise } => {
-                let request = self.asking.and_then(|id| self.requests.get_mut(&id)).unwrap();
-                request.ask = Some(ask);
-                let thread = Thread {
-                    raise: *raise,
-                    id: None,
-                    link: None,
-                    orders: VecDeque::new(),
-                    behind: self.made,
-                    told_raised: false,
-                    told_outcome: false,
-                    over: false,
-                };
-                self.threads.insert(ask, thread);
-            }
-            Errand::Answer { ask, decision, option, .. } => {
-                let decision = match decision {
-                    askd_wire::Decision::Allow => Decision::Allow,
-                    askd_wire::Decision::Deny => Decision::Deny,
-                };
-                self.desk.push_back(Job::Answer { ask, decision, option });
-            }
-            Errand::CountOthers { ask, .. } => self.desk.push_back(Job::CountOthers { ask }),
-            Errand::Withdraw { ask, cause } => self.order(ask, Order::Withdraw(cause)),
-            Errand::Record { ask, allowed } => self.order(ask, Order::Record(allowed)),
-            Errand::Confirmed { ask } => self.order(ask, Order::Confirmed),
-            Errand::Observe(batch) => {
-                self.made += 1;
-                self.observed.push_back(*batch);
-            }
-            _ => {}
-        }
-    }
-
-    fn order(&mut self, ask: AskNo, order: Order) {
-        self.threads.get_mut(&ask).unwrap().orders.push_back(order);
-    }
-
     /// A response that leaves for the agent.
     fn check(&mut self, line: &[u8]) {
         let message: Value = serde_json::from_slice(line).unwrap();
         let Some(id) = message["id"].as_u64().filter(|_| message.get("method").is_none()) else { return };
         let Some(request) = self.requests.get_mut(&id) else { return };
-        let seed = self.seed;
+        let seed = self.base.seed;
         assert!(request.response.is_none(), "seed {seed}: request {id} is answered twice");
         request.response = Some(message.clone());
         let Some(option) = message["result"]["outcome"]["optionId"].as_str() else { return };
         let decision = if option == "no" { Decision::Deny } else { Decision::Allow };
         assert!(!request.void, "seed {seed}: request {id} is answered {option} although its turn is over");
-        let key = request.ask.map(|no| self.threads[&no].raise.key.clone());
+        let key = request.ask.map(|no| self.base.threads[&no].raise.key.clone());
         let by_client = self.dialogs.get(&id).is_some_and(|dialog| dialog.chose.as_deref() == Some(option));
-        let elsewhere = self.daemon.asks().any(|(_, state)| {
+        let elsewhere = self.base.daemon.asks().any(|(_, state)| {
             Some(&state.ask.key) == key.as_ref()
                 && state.outcome.as_ref().is_some_and(|outcome| {
                     outcome.kind == OutcomeKind::from(decision) && outcome.option.as_deref() == Some(option)
@@ -264,12 +202,11 @@ impl World {
         assert!(by_client || elsewhere, "seed {seed}: nobody answered request {id} with {option}");
         let own_bytes = message["result"].get("own").is_some();
         assert!(!own_bytes || by_client, "seed {seed}");
-        self.happen(if own_bytes { "the client's answer went on" } else { "another's answer went on" });
+        self.base.happen(if own_bytes { "the client's answer went on" } else { "another's answer went on" });
     }
 
     pub(super) fn pass(&mut self, ms: u64) {
-        self.now += Duration::from_millis(ms);
-        self.daemon.pass(ms);
+        self.base.pass(ms);
         self.drive(|machine, now| {
             if machine.next_tick().is_some_and(|at| at <= now) {
                 machine.tick(now);
@@ -279,15 +216,11 @@ impl World {
 
     /// Nothing goes wrong any more: everything comes to its end.
     fn drain(&mut self) {
-        self.daemon.start();
+        self.base.daemon.start();
         for round in 0..400 {
-            for no in self.threads.iter().filter(|(_, t)| !t.over).map(|(no, _)| *no).collect::<Vec<_>>() {
-                if self.machine.is_some() {
-                    self.work(no);
-                }
-            }
-            self.observer_works();
-            self.desk_works();
+            self.base.threads_work();
+            self.base.observer_works();
+            self.base.desk_works();
             self.news_arrives();
             self.news_arrives();
             self.client_reads();
@@ -296,14 +229,12 @@ impl World {
             }
             if round % 4 == 0 {
                 self.client_answers();
-                self.person_answers();
+                self.base.person_answers("ok", "no");
                 self.pass(1_000);
             }
         }
-        let seed = self.seed;
-        let open: Vec<_> =
-            self.daemon.core().open().map(|(_, state)| state.ask.action.title.clone()).collect();
-        assert!(open.is_empty(), "seed {seed}: still open at askd: {open:?}");
+        self.base.assert_all_over();
+        let seed = self.base.seed;
         if self.client_alive {
             let open: Vec<_> =
                 self.dialogs.iter().filter(|(_, dialog)| dialog.open).map(|(id, _)| id).collect();
@@ -323,8 +254,9 @@ impl World {
             return;
         }
         let kind = if option == "no" { OutcomeKind::Denied } else { OutcomeKind::Allowed };
-        let key = &self.threads[&no].raise.key;
+        let key = &self.base.threads[&no].raise.key;
         let records: Vec<_> = self
+            .base
             .daemon
             .asks()
             .filter(|(_, state)| state.ask.key.strip_suffix("-answered").unwrap_or(&state.ask.key) == key)
@@ -337,7 +269,7 @@ impl World {
             .iter()
             .map(|(_, state)| (state.outcome.as_ref().map(|o| (o.kind, o.cause)), state.delivery))
             .collect();
-        let seed = self.seed;
+        let seed = self.base.seed;
         assert!(true_word, "seed {seed}: request {id} was answered {option}, and the journal has {told:?}");
     }
 }

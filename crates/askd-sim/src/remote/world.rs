@@ -261,7 +261,7 @@ impl World {
             "attendance": if self.dice.percent(30) { "background" } else { "foreground" },
         }));
         let link = self.link;
-        if self.daemon.raise(&raise.unwrap(), link, false).is_ok() {
+        if self.daemon.raise(&raise.unwrap(), link).is_ok() {
             self.tell();
         }
     }

@@ -498,7 +498,7 @@ impl World {
             (Some(_), _) => drop(server.threads.remove(&no)),
             // Who has its outcome asks no more, whatever becomes of its connection.
             (None, _) if !thread.linked && !thread.told => {
-                match self.daemon.raise(&thread.raise, server.link, thread.raise.needs_own_prompt) {
+                match self.daemon.raise(&thread.raise, server.link) {
                     Ok(ask) => {
                         thread.id = Some(ask);
                         thread.linked = true;
