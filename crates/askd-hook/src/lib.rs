@@ -5,6 +5,7 @@
 //! No async runtime, no command-line parser, no logging framework: from spawn to exit it takes about a millisecond.
 
 pub mod claude;
+pub mod json;
 mod process;
 mod watch;
 

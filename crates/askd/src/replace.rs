@@ -102,14 +102,19 @@ mod tests {
         let link = temp.path().join("settings.json");
         fs::write(&real, "old").unwrap();
         fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
-        symlink(&real, &link).unwrap();
+        // As people keep them: a link to a link, one of them relative.
+        let between = temp.path().join("between.json");
+        symlink("real.json", &between).unwrap();
+        symlink(&between, &link).unwrap();
         let target = Target::read(&link).unwrap();
         assert_eq!(target.text.as_deref(), Some("old"));
         target.write(Some("new")).unwrap();
         assert_eq!(fs::read_to_string(&real).unwrap(), "new");
-        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read_link(&link).unwrap(), between);
+        assert_eq!(fs::read_link(&between).unwrap(), Path::new("real.json"));
+        assert!(!real.is_symlink());
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o640);
-        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 3);
     }
 
     #[test]

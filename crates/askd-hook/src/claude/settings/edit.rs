@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::tree::Node;
+use crate::json::Node;
 
 /// How a text is laid out.
 pub(super) struct Style {

@@ -1,7 +1,7 @@
 //! What a settings file says about asks: our hooks in it, and what keeps Claude from asking.
 
-use super::tree::{Kind, Node};
 use super::{ASKING, EVENTS, SettingsError, hooks_of, is_ours, root};
+use crate::json::{Kind, Node};
 
 /// One of our hooks as it is in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 
 mod edit;
 mod inspect;
-mod tree;
 
 use std::path::Path;
 
@@ -13,7 +12,7 @@ use askd_client::Places;
 use serde::{Deserialize, Serialize};
 
 use self::edit::Style;
-use self::tree::{Kind, Node};
+use crate::json::{Kind, Malformed, Node, Syntax, Twice};
 
 pub use self::inspect::{EventHook, Findings, hidden_asks, inspect};
 
@@ -53,6 +52,18 @@ pub enum SettingsError {
     Path(String),
     #[error("the time-out is {0} s; it must be at least 1 and at most {MOST_TIMEOUT_SECS}")]
     Timeout(u64),
+}
+
+impl From<Malformed> for SettingsError {
+    fn from(Malformed { line, column, why }: Malformed) -> Self {
+        Self::NotJson { line, column, why }
+    }
+}
+
+impl From<Twice> for SettingsError {
+    fn from(Twice(key): Twice) -> Self {
+        Self::Twice { key }
+    }
 }
 
 /// What is to be installed.
@@ -228,7 +239,7 @@ fn is_ours(hook: &Node) -> bool {
 }
 
 fn root(text: &str) -> Result<Node, SettingsError> {
-    let root = Node::parse(text)?;
+    let root = Node::parse(text, Syntax::Strict)?;
     match root.kind {
         Kind::Object(_) => Ok(root),
         _ => Err(shape("the top", "an object")),

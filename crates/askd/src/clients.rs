@@ -1,12 +1,10 @@
 //! Configurations of ACP clients: puts `askd acp --` in front of the agents in them, and takes it out again. Pure; reads
 //! and writes no file, and leaves every other byte as it is.
 
-mod jsonc;
-
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use jsonc::{Kind, Node};
+use askd_hook::json::{Kind, Node, Syntax};
 
 /// A client whose configuration is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,14 +92,14 @@ impl Client {
         let entries = root.get(self.key()).map_or(&[][..], Node::members);
         Ok(entries
             .iter()
-            .map(|(name, value)| {
-                let words = Line::of(self, value).map(|line| line.words());
+            .map(|member| {
+                let words = Line::of(self, &member.value).map(|line| line.words());
                 let behind = words.as_deref().is_some_and(|words| behind(words).is_some());
                 let agent = words.map(|words| match behind_agent(&words) {
                     Some(agent) => agent.to_vec(),
                     None => words,
                 });
-                Entry { name: name.clone(), agent, behind }
+                Entry { name: member.key.clone(), agent, behind }
             })
             .collect())
     }
@@ -111,8 +109,8 @@ impl Client {
         let bare = self.unwrap(text)?;
         let root = parse(&bare)?;
         let mut edits = Vec::new();
-        for (_, value) in root.get(self.key()).map_or(&[][..], Node::members) {
-            if let Some(line) = Line::of(self, value) {
+        for member in root.get(self.key()).map_or(&[][..], Node::members) {
+            if let Some(line) = Line::of(self, &member.value) {
                 line.put_before(askd, &mut edits);
             }
         }
@@ -123,8 +121,8 @@ impl Client {
     pub(crate) fn unwrap(self, text: &str) -> Result<String, ClientError> {
         let root = parse(text)?;
         let mut edits = Vec::new();
-        for (_, value) in root.get(self.key()).map_or(&[][..], Node::members) {
-            if let Some(line) = Line::of(self, value) {
+        for member in root.get(self.key()).map_or(&[][..], Node::members) {
+            if let Some(line) = Line::of(self, &member.value) {
                 line.take_out(&mut edits);
             }
         }
@@ -134,9 +132,9 @@ impl Client {
 
 fn parse(text: &str) -> Result<Node, ClientError> {
     if text.trim_matches(['\u{feff}', ' ', '\t', '\r', '\n']).is_empty() {
-        return Ok(Node { span: 0..text.len(), kind: Kind::Other });
+        return Ok(Node { span: 0..text.len(), kind: Kind::Object(Vec::new()) });
     }
-    Node::parse(text).map_err(|error| ClientError::NotJson { line: error.line })
+    Node::parse(text, Syntax::Comments).map_err(|error| ClientError::NotJson { line: error.line })
 }
 
 /// A command line in a configuration: a command with arguments, or one list.
