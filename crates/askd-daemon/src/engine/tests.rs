@@ -5,6 +5,7 @@ use askd_core::{Decision, LinkId, Raise};
 use askd_journal::MemoryJournal;
 use uuid::Uuid;
 
+use super::batch::MOST_PER_BATCH;
 use super::*;
 use crate::http::RandomIds;
 

@@ -1,0 +1,162 @@
+//! Commands that wait together become one commit, and everybody hears what came of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use askd_core::command::{Command, Reply};
+use askd_core::id::StreamId;
+use askd_core::state::AskState;
+use askd_core::{AskId, Event, Refusal};
+use askd_journal::{Journal, Position};
+use tokio::sync::oneshot;
+
+use super::desk::{Desk, is_past};
+use super::message::{Done, MakeAnswer};
+use crate::publish::What;
+use crate::view::Shot;
+
+/// Most commands of one commit.
+pub(super) const MOST_PER_BATCH: usize = 1024;
+
+/// A command that waits for its batch.
+pub(super) struct Pending {
+    pub(super) command: Command,
+    pub(super) reply: Answerer,
+    pub(super) over: Option<oneshot::Sender<Shot>>,
+}
+
+/// Who hears what came of a command.
+pub(super) enum Answerer {
+    Doer(oneshot::Sender<Done>),
+    Person(oneshot::Sender<Result<Option<Done>, String>>),
+    Nobody,
+}
+
+impl Answerer {
+    fn hear(self, done: Done) {
+        match self {
+            Self::Doer(reply) => drop(reply.send(done)),
+            Self::Person(reply) => drop(reply.send(Ok(Some(done)))),
+            Self::Nobody => {}
+        }
+    }
+
+    /// Nothing has to be made ready for nobody.
+    fn listens(&self) -> bool {
+        match self {
+            Self::Doer(reply) => !reply.is_closed(),
+            Self::Person(reply) => !reply.is_closed(),
+            Self::Nobody => false,
+        }
+    }
+}
+
+impl<J: Journal> Desk<J> {
+    pub(super) fn batch(&mut self, mut pending: Vec<Pending>) {
+        // People do not wait for a burst of new asks. Nothing depends on an order between requests that are under
+        // way at the same time.
+        // A timer fires only after what arrived with it: an answer that is here is in time.
+        pending.sort_by_key(|one| match one.command {
+            Command::Answer(_) => 0,
+            Command::Tick => 2,
+            _ => 1,
+        });
+        let owed =
+            std::mem::take(&mut self.owed).into_iter().map(|command| (command, (Answerer::Nobody, None)));
+        let pending = pending.into_iter().map(|one| (one.command, (one.reply, one.over)));
+        let (commands, listeners): (Vec<_>, Vec<_>) = owed.chain(pending).unzip();
+        let now = self.clock.now();
+        // The crash points abort by themselves: in a daemon `Died` never comes back.
+        let Ok(batched) = self.writer.run(&commands, now) else { return };
+        if let Some(last) = batched.committed.last() {
+            self.last = self.last.max(last.position);
+        }
+        self.failing = batched.replies.iter().any(|r| matches!(r, Err(Refusal::NotRecorded(_))));
+        let finished: BTreeMap<AskId, AskState> = batched.finished.into_iter().collect();
+        // Before anybody hears of it: whoever was told that an agent is known can rely on that.
+        self.find_agents_of(&commands, &finished);
+        for ((command, (listener, over)), reply) in commands.iter().zip(listeners).zip(batched.replies) {
+            // These report what has happened and nobody says it twice, so they go with the next batch.
+            let facts = matches!(
+                command,
+                Command::LinkClosed { .. }
+                    | Command::AgentGone { .. }
+                    | Command::Woke
+                    | Command::DetachSurface { .. }
+            );
+            if facts && matches!(reply, Err(Refusal::NotRecorded(_))) {
+                self.owed.push(command.clone());
+            }
+            let about = about(command, &reply);
+            if let (Some(id), Some(over)) = (about, over)
+                && self.writer.state().ask(id).is_some_and(|ask| !is_past(ask))
+            {
+                self.wait_for(id, over);
+            }
+            if listener.listens() {
+                let shot = about.and_then(|id| self.shot(id, &finished));
+                listener.hear(Done { reply, shot });
+            }
+        }
+        let mut touched: Vec<(Position, &'static str, AskId)> = Vec::new();
+        for entry in &batched.committed {
+            match (&entry.stream, &entry.entry.event) {
+                (StreamId::Ask(id), Event::SelfAnswerRefused { who, .. }) => {
+                    let handle = self.shot(*id, &finished).map(|s| s.ask.ask.handle.to_string());
+                    let text = format!("an agent tried to answer {}: {who}", handle.unwrap_or_default());
+                    self.publish(What::Notice(text));
+                }
+                (StreamId::Ask(id), event) => touched.push((entry.position, event.name(), *id)),
+                _ => {}
+            }
+        }
+        let mut sessions = BTreeSet::new();
+        for (position, what, id) in touched {
+            if let Some(shot) = self.shot(id, &finished) {
+                if matches!(what, "asked" | "settled" | "withdrawn") {
+                    sessions.insert(shot.ask.session().clone());
+                }
+                self.wake(id, &shot);
+                self.publish(What::Ask { position, what, shot: Arc::new(shot) });
+            }
+        }
+        self.tell_waiting(sessions);
+        self.tell_slots();
+        let _ = self.writer.released();
+        self.set_alarm();
+    }
+
+    /// The answer to the ask of this name; nobody hears of `None`, for it was replied to.
+    pub(super) fn named(
+        &self,
+        name: &str,
+        answer: Box<MakeAnswer>,
+        reply: oneshot::Sender<Result<Option<Done>, String>>,
+    ) -> Option<Pending> {
+        match self.writer.resolve(name) {
+            Ok(Some(ask)) => {
+                let command = Command::Answer(answer(ask, &self.instances.borrow()));
+                Some(Pending { command, reply: Answerer::Person(reply), over: None })
+            }
+            Ok(None) => {
+                let _ = reply.send(Ok(None));
+                None
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error.to_string()));
+                None
+            }
+        }
+    }
+}
+
+/// The ask that the sender of a command wants to see.
+fn about(command: &Command, reply: &Result<Reply, Refusal>) -> Option<AskId> {
+    match reply {
+        Ok(Reply::Raised(id) | Reply::Reattached(id) | Reply::Settled(id)) => Some(*id),
+        Ok(Reply::Done | Reply::Loop(_)) | Err(_) => match command {
+            Command::Raise(_) => None,
+            other => other.needs(),
+        },
+    }
+}

@@ -1,0 +1,124 @@
+//! What the writer thread is asked, and what it replies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askd_core::command::{Command, Reply};
+use askd_core::state::Session;
+use askd_core::{Answer, AskId, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
+use askd_journal::Position;
+use tokio::sync::oneshot;
+
+use crate::view::Shot;
+
+/// A command's reply, with the ask that it was about as it is after the batch.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) reply: Result<Reply, Refusal>,
+    pub(crate) shot: Option<Shot>,
+}
+
+/// Everything open at one position.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) position: Position,
+    pub(crate) asks: Vec<Shot>,
+    /// Asks that each surface with a capacity holds.
+    pub(crate) slots: BTreeMap<SurfaceId, BTreeSet<AskId>>,
+}
+
+/// A session with its number of open asks.
+#[derive(Debug)]
+pub(crate) struct SessionShot {
+    pub(crate) session: Session,
+    pub(crate) root: SessionKey,
+}
+
+/// Numbers for `/healthz`.
+#[derive(Debug, Clone)]
+pub(crate) struct Counts {
+    pub(crate) open: u32,
+    pub(crate) surfaces: u32,
+    /// What a person changed over the config: for every session (`None`), and for single ones.
+    pub(crate) overrides: Vec<(Option<SessionKey>, Overrides)>,
+}
+
+/// Settings for asks made now, and what a person changed over the config: for every session, for this one's tree.
+#[derive(Debug)]
+pub(crate) struct Permissions {
+    pub(crate) settings: Settings,
+    pub(crate) everywhere: Overrides,
+    pub(crate) session: Overrides,
+}
+
+/// Makes the answer once its ask is known, with the agents that are known then: whoever answers is judged by nothing
+/// older than the ask.
+pub(super) type MakeAnswer = dyn FnOnce(AskId, &BTreeSet<Instance>) -> Answer + Send;
+
+pub(super) enum Message {
+    Do {
+        command: Command,
+        reply: oneshot::Sender<Done>,
+        /// Resolves like [`Message::Wait`] for the ask that the command is about; dropped when there is none, or when
+        /// it is over already.
+        over: Option<oneshot::Sender<Shot>>,
+    },
+    /// An answer to the ask that goes by this name now.
+    Answer {
+        name: String,
+        answer: Box<MakeAnswer>,
+        reply: oneshot::Sender<Result<Option<Done>, String>>,
+    },
+    /// Resolves when the ask needs no more waiting: settled, or handed back.
+    Wait {
+        ask: AskId,
+        reply: oneshot::Sender<Shot>,
+    },
+    Look {
+        name: String,
+        reply: oneshot::Sender<Result<Option<Shot>, String>>,
+    },
+    Snapshot {
+        reply: oneshot::Sender<Snapshot>,
+    },
+    Sessions {
+        reply: oneshot::Sender<Vec<SessionShot>>,
+    },
+    Counts {
+        reply: oneshot::Sender<Counts>,
+    },
+    Loosenings {
+        reply: oneshot::Sender<BTreeSet<(String, String)>>,
+    },
+    AgentOf {
+        session: SessionKey,
+        reply: oneshot::Sender<Option<Instance>>,
+    },
+    RequestersOf {
+        session: SessionKey,
+        reply: oneshot::Sender<BTreeSet<TokenHash>>,
+    },
+    OfRequester {
+        token: TokenHash,
+        key: String,
+        reply: oneshot::Sender<Option<AskId>>,
+    },
+    Permissions {
+        session: Option<SessionKey>,
+        reply: oneshot::Sender<Permissions>,
+    },
+    Settings(Box<Settings>),
+    Prune {
+        closed_before_wall_ms: i64,
+        reply: oneshot::Sender<usize>,
+    },
+    /// Commits what is queued, hands back what it must, and ends the thread.
+    Leave {
+        release: bool,
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// What a command is replied when nobody runs it any more.
+pub(super) fn stopping() -> Done {
+    Done { reply: Err(Refusal::NotRecorded("the daemon is stopping".to_owned())), shot: None }
+}

@@ -1,0 +1,122 @@
+//! Looks at the working state and the journal.
+
+use std::collections::BTreeMap;
+
+use askd_core::Overrides;
+use askd_journal::Journal;
+
+use super::desk::{Desk, is_over};
+use super::message::{Counts, Message, Permissions, SessionShot, Snapshot};
+use crate::history;
+use crate::view::Shot;
+
+impl<J: Journal> Desk<J> {
+    pub(super) fn serve(&mut self, message: Message) {
+        match message {
+            // These are gathered into batches.
+            Message::Do { .. } | Message::Answer { .. } => {}
+            Message::Wait { ask, reply } => match self.shot(ask, &BTreeMap::new()) {
+                Some(shot) if !is_over(&shot) => self.wait_for(ask, reply),
+                Some(shot) => drop(reply.send(shot)),
+                // Finished meanwhile.
+                None => {
+                    if let Ok(Some(shot)) = history::recall(self.writer.journal(), ask, self.clock.now()) {
+                        let _ = reply.send(shot);
+                    }
+                }
+            },
+            Message::Look { name, reply } => {
+                let _ = reply.send(self.look(&name));
+            }
+            Message::Snapshot { reply } => {
+                let state = self.writer.state();
+                let asks = state
+                    .open()
+                    .map(|(_, ask)| Shot { root: state.root_of(ask.session()), ask: ask.clone() })
+                    .collect();
+                let _ = reply.send(Snapshot { position: self.last, asks, slots: self.slots.clone() });
+            }
+            Message::Sessions { reply } => {
+                let state = self.writer.state();
+                let sessions = state
+                    .sessions()
+                    .map(|s| SessionShot { session: s.clone(), root: state.root_of(&s.info.key) })
+                    .collect();
+                let _ = reply.send(sessions);
+            }
+            Message::Counts { reply } => {
+                let state = self.writer.state();
+                let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+                let everywhere = (None, state.overrides().clone());
+                let single = state.sessions().map(|s| (Some(&s.info.key), &s.overrides));
+                let single = single.filter(|(_, overrides)| **overrides != Overrides::default());
+                let _ = reply.send(Counts {
+                    open: number(state.open().count()),
+                    surfaces: number(state.surfaces().count()),
+                    overrides: std::iter::once(everywhere)
+                        .filter(|(_, overrides)| *overrides != Overrides::default())
+                        .chain(single.map(|(key, overrides)| (key.cloned(), overrides.clone())))
+                        .collect(),
+                });
+            }
+            Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
+            Message::AgentOf { session, reply } => {
+                let live = self.writer.state().session(&session).filter(|s| !s.ended);
+                let _ = reply.send(live.and_then(|s| s.info.instance.clone()));
+            }
+            Message::RequestersOf { session, reply } => {
+                let _ = reply.send(self.writer.state().requesters_of(&session));
+            }
+            Message::OfRequester { token, key, reply } => {
+                let _ = reply.send(self.writer.state().of_requester(token, &key));
+            }
+            Message::Permissions { session, reply } => {
+                let state = self.writer.state();
+                let everywhere = state.overrides().clone();
+                let permissions = match session {
+                    Some(key) => Permissions {
+                        settings: state.settings_for(&key),
+                        session: state
+                            .session(&state.root_of(&key))
+                            .map(|s| s.overrides.clone())
+                            .unwrap_or_default(),
+                        everywhere,
+                    },
+                    None => Permissions {
+                        settings: everywhere.over(&state.settings),
+                        session: Overrides::default(),
+                        everywhere,
+                    },
+                };
+                let _ = reply.send(permissions);
+            }
+            Message::Settings(settings) => self.writer.set_settings(*settings),
+            Message::Prune { closed_before_wall_ms, reply } => {
+                let _ = reply.send(self.prune(closed_before_wall_ms));
+            }
+            Message::Leave { .. } => {}
+        }
+    }
+
+    fn look(&self, name: &str) -> Result<Option<Shot>, String> {
+        let Some(id) = self.writer.resolve(name).map_err(|e| e.to_string())? else { return Ok(None) };
+        match self.shot(id, &BTreeMap::new()) {
+            Some(shot) => Ok(Some(shot)),
+            None => history::recall(self.writer.journal(), id, self.clock.now()).map_err(|e| e.to_string()),
+        }
+    }
+
+    fn prune(&mut self, closed_before_wall_ms: i64) -> usize {
+        match self.writer.journal_mut().prune(closed_before_wall_ms, 1000) {
+            Ok(0) => 0,
+            Ok(gone) => {
+                tracing::info!("{gone} streams are past the retention time and were removed");
+                gone
+            }
+            Err(error) => {
+                tracing::warn!("removing old asks: {error}");
+                0
+            }
+        }
+    }
+}
