@@ -5,8 +5,11 @@
 
 use std::sync::mpsc::Receiver;
 
-use askd_wire::{Choice, ChoiceKind, Class};
+use askd_wire::{Action, Choice, ChoiceKind, Class, RaiseAsk, Subagent};
 use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+use crate::proxy::plain_ask;
 
 /// One ask as the agent's own server tells it.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +40,7 @@ pub struct HiddenAsk {
 
 impl HiddenAsk {
     /// What may be answered, in the agent's words; an answer for always says what it would grant.
-    pub(crate) fn choices(&self, options: &[HiddenOption]) -> Vec<Choice> {
+    fn choices(&self, options: &[HiddenOption]) -> Vec<Choice> {
         let choice = |option: &HiddenOption| {
             let kind = match option.reply {
                 HiddenReply::Once => ChoiceKind::AllowOnce,
@@ -53,9 +56,29 @@ impl HiddenAsk {
         options.iter().map(choice).collect()
     }
 
-    /// The agent's own question whether a loop may go on, which no rule and no skipping answers.
-    pub(crate) fn class_of(tool: &str) -> Class {
-        if tool == "doom_loop" { Class::Safety } else { Class::Tool }
+    /// The ask as askd gets it, with what its agent's server tells of it. Who is around it is for its carrier to say.
+    pub(crate) fn question(&self, key: String, agent: &str, options: &[HiddenOption]) -> RaiseAsk {
+        let action = Action {
+            tool: if self.tool.is_empty() { "tool".to_owned() } else { self.tool.clone() },
+            kind: Some(self.kind.clone()),
+            title: Some(self.title.clone()),
+            input: to_raw_value(&self.input).ok(),
+            cwd: self.cwd.clone(),
+        };
+        RaiseAsk {
+            // The agent's own question whether a loop may go on, which no rule and no skipping answers.
+            class: if self.tool == "doom_loop" { Class::Safety } else { Class::Tool },
+            parent: self.subagent.as_ref().map(|child| child.parent.clone()),
+            subagent: self.subagent.as_ref().map(|child| Subagent {
+                name: Some(child.title.clone()).filter(|title| !title.is_empty()),
+                kind: child.agent_type.clone(),
+                work_id: self.session.clone(),
+                depth: (child.parent == self.root).then_some(1),
+            }),
+            tool_call: self.call.clone(),
+            options: self.choices(options),
+            ..plain_ask(key, agent, &self.session, action)
+        }
     }
 }
 

@@ -22,11 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use askd_client::{Asker, JustWait, OrStop, Places, Unavailable, Wake, Watch, daemon};
-use askd_wire::{
-    Action, Ask, ChoiceKind, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk, RequesterKind,
-    Subagent, Verdict,
-};
-use serde_json::value::to_raw_value;
+use askd_wire::{Ask, ChoiceKind, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk, Verdict};
 
 use crate::hidden::{Hidden, HiddenAsk, HiddenEnd, HiddenError, HiddenEvent, HiddenReply, HiddenSource};
 use crate::proxy::lock;
@@ -194,7 +190,7 @@ impl Desk {
 
     /// The life of one ask, until its outcome is told or it is gone.
     fn carry(&self, item: &Item) {
-        let Some(raise) = self.raise(&item.ask, &item.key) else { return };
+        let raise = self.raise(&item.ask, &item.key);
         loop {
             if item.is_gone() {
                 return;
@@ -316,44 +312,13 @@ impl Desk {
         }
     }
 
-    fn raise(&self, ask: &HiddenAsk, key: &str) -> Option<RaiseAsk> {
-        let subagent = ask.subagent.as_ref().map(|sub| Subagent {
-            name: Some(sub.title.clone()).filter(|title| !title.is_empty()),
-            kind: sub.agent_type.clone(),
-            work_id: ask.session.clone(),
-            depth: (sub.parent == ask.root).then_some(1),
-        });
-        Some(RaiseAsk {
-            key: key.to_owned(),
-            action: Action {
-                tool: ask.tool.clone(),
-                kind: Some(ask.kind.clone()),
-                title: Some(ask.title.clone()),
-                input: Some(to_raw_value(&ask.input).ok()?),
-                cwd: ask.cwd.clone(),
-            },
-            class: HiddenAsk::class_of(&ask.tool),
-            attendance: None,
-            agent: AGENT.to_owned(),
-            session: ask.session.clone(),
-            parent: ask.subagent.as_ref().map(|sub| sub.parent.clone()),
-            subagent,
-            job: None,
-            tool_call: ask.call.clone(),
-            turn: None,
-            session_title: None,
-            options: ask.choices(self.source.options()),
-            deadline_secs: None,
-            gives_up_secs: None,
-            requester: RequesterKind::Proxy,
+    fn raise(&self, ask: &HiddenAsk, key: &str) -> RaiseAsk {
+        RaiseAsk {
             grace_secs: GRACE_SECS,
             instance: Some(self.around.instance.clone()),
             own_prompt: self.around.own_prompt.map(|at| OwnPrompt { at: at.to_owned(), blocked: false }),
-            needs_own_prompt: false,
-            supersedes: None,
-            place: None,
-            extra: serde_json::Map::new(),
-        })
+            ..ask.question(key.to_owned(), AGENT, self.source.options())
+        }
     }
 
     fn observe(&self, session: &str, parent: Option<&str>, observations: Vec<Observation>) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use askd_wire::{Decision, ObservationBatch, Outcome, RaiseAsk};
+use askd_wire::{Action as WireAction, Class, Decision, ObservationBatch, Outcome, RaiseAsk, RequesterKind};
 
 /// Number of an ask within one proxy.
 pub type AskNo = u64;
@@ -71,6 +71,35 @@ pub enum Errand {
         agent: String,
         session: String,
     },
+}
+
+/// An ask about this call and nothing else; it goes at once when the requester's connection is lost.
+pub(crate) fn plain_ask(key: String, agent: &str, session: &str, action: WireAction) -> RaiseAsk {
+    RaiseAsk {
+        key,
+        action,
+        class: Class::Tool,
+        attendance: None,
+        agent: agent.to_owned(),
+        session: session.to_owned(),
+        parent: None,
+        subagent: None,
+        job: None,
+        tool_call: None,
+        turn: None,
+        session_title: None,
+        options: Vec::new(),
+        deadline_secs: None,
+        gives_up_secs: None,
+        requester: RequesterKind::Proxy,
+        grace_secs: 0,
+        instance: None,
+        own_prompt: None,
+        needs_own_prompt: false,
+        supersedes: None,
+        place: None,
+        extra: serde_json::Map::new(),
+    }
 }
 
 /// What askd said.

@@ -26,6 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use act::{Action, End};
+pub(crate) use errand::plain_ask;
 pub use errand::{Answered, AskLimit, AskNo, Errand, News};
 pub(crate) use serve::{Owner, Protocol, Start, serve};
 

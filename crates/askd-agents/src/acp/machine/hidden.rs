@@ -1,13 +1,13 @@
 //! Asks that the agent keeps to itself, shown in the client in its own words.
 
-use askd_wire::{Decision, Observation};
+use askd_wire::{Decision, Observation, RaiseAsk};
 
 use super::super::Errand;
 use super::super::ask::{Call, Choosable, FxMark};
 use super::super::message;
 use super::super::raw::{Object, quote};
 use super::Machine;
-use super::permission::{ChildAsk, Question, fx_meta};
+use super::permission::{ChildAsk, fx_meta};
 use super::settle::Fate;
 use super::slot::{Askd, Dialog, Done, Form, Origin, Show, Slot, State};
 use crate::hidden::{HiddenAsk, HiddenEnd, HiddenEvent, HiddenOption};
@@ -126,14 +126,6 @@ impl Machine {
             self.sessions.entry(parent).or_default().parent = Some(ask.root.clone());
         }
         let work = work.unwrap_or_else(|| ask.session.clone());
-        let call = Call {
-            id: call_id.clone(),
-            title: Some(ask.title.clone()),
-            name: Some(ask.tool.clone()),
-            kind: Some(ask.kind.clone()),
-            input: Some(ask.input.to_string()),
-            ..Call::default()
-        };
         let child = ChildAsk {
             name: Some(title.clone()),
             kind,
@@ -148,14 +140,25 @@ impl Machine {
             let mark = FxMark { session: ask.session.clone(), work: work.clone(), call: call_id.clone() };
             (root.clone(), format!("{}/{call_id}", ask.session), Some((mark, title)))
         };
-        let may_be_answered = ask.choices(self.hidden_options);
         let id_at_client = self.own_id();
         let no = self.number();
+        let told = RaiseAsk {
+            tool_call: Some(call_id.clone()),
+            ..ask.question(self.key(no), &self.agent, self.hidden_options)
+        };
+        let raise = self.placed(told, &root, Some(&child));
         let options = choosable(self.hidden_options);
         let shown = Dialogue {
             id: id_at_client.text().to_owned(),
             session: shown_on.clone(),
-            call: Call { id: shown_call.clone(), ..call.clone() },
+            call: Call {
+                id: shown_call.clone(),
+                title: Some(ask.title.clone()),
+                name: Some(ask.tool.clone()),
+                kind: Some(ask.kind.clone()),
+                input: Some(ask.input.to_string()),
+                ..Call::default()
+            },
             mark,
             options: options_json(&options),
         };
@@ -169,7 +172,7 @@ impl Machine {
             root,
             shown_on,
             shown_call,
-            call: call_id.clone(),
+            call: call_id,
             work: Some(work),
             title: ask.title,
             options,
@@ -184,17 +187,6 @@ impl Machine {
             tell_shown: known_to_client,
             show: Some(Box::new(shown)),
         };
-        let question = Question {
-            no,
-            session: &ask.session,
-            call: &call,
-            call_id: &call_id,
-            child: Some(&child),
-            cwd: ask.cwd,
-            slot: &slot,
-        };
-        let mut raise = self.question(&question);
-        raise.options = may_be_answered;
         let cancelling = self.is_cancelling(&slot.session);
         self.put(no, slot);
         if cancelling {

@@ -1,6 +1,6 @@
 //! `session/request_permission`: the agent's own asks and those that it forwards for its children.
 
-use askd_wire::{Action as WireAction, Attendance, Class, OwnPrompt, RaiseAsk, RequesterKind, Subagent};
+use askd_wire::{Action as WireAction, Attendance, OwnPrompt, RaiseAsk, Subagent};
 use serde_json::value::RawValue;
 
 use super::super::Errand;
@@ -9,7 +9,7 @@ use super::super::message::{self, Id};
 use super::super::raw::Object;
 use super::slot::{Askd, Dialog, Form, Origin, Show, Slot, State};
 use super::{Dialect, Held, Machine};
-use crate::hidden::HiddenAsk;
+use crate::proxy::{AskNo, plain_ask};
 
 /// How long an ask of ours waits for this proxy to come back after its connection broke.
 const LINK_GRACE_SECS: u64 = 60;
@@ -278,50 +278,48 @@ impl Machine {
 
     /// The ask as askd gets it.
     pub(super) fn question(&self, q: &Question<'_>) -> RaiseAsk {
-        let parent = self.sessions.get(q.session).and_then(|s| s.parent.clone());
-        let known = self.sessions.get(q.session);
-        let turn = self.sessions.get(&q.slot.root).map(|s| s.turn.to_string());
         let tool = q.call.name.clone().or_else(|| q.call.kind.clone()).filter(|name| !name.is_empty());
         let alone = is_clients_alone(&q.slot.options);
-        let in_background = self.client.gone || q.child.is_some_and(|child| child.background);
+        let action = WireAction {
+            tool: tool.unwrap_or_else(|| "tool".to_owned()),
+            kind: q.call.kind.clone(),
+            title: q.call.title.clone(),
+            input: q.call.action_input().and_then(|text| RawValue::from_string(text).ok()),
+            cwd: q.cwd.clone(),
+        };
+        let raise = RaiseAsk {
+            tool_call: (!q.call_id.is_empty()).then(|| q.call_id.to_owned()),
+            options: choices(&q.slot.options),
+            own_prompt: alone.then(|| OwnPrompt { at: self.client.name.clone(), blocked: false }),
+            needs_own_prompt: alone,
+            ..plain_ask(self.key(q.no), &self.agent, q.session, action)
+        };
+        self.placed(raise, &q.slot.root, q.child)
+    }
+
+    /// The requester's own name of an ask.
+    pub(super) fn key(&self, no: AskNo) -> String {
+        format!("{}-{no}", self.settings.mark)
+    }
+
+    /// The ask with what is known around it: its session, its child, its turn, whether a person is there.
+    pub(super) fn placed(&self, raise: RaiseAsk, root: &str, child: Option<&ChildAsk>) -> RaiseAsk {
+        let known = self.sessions.get(&raise.session);
+        let in_background = self.client.gone || child.is_some_and(|child| child.background);
         RaiseAsk {
-            key: format!("{}-{}", self.settings.mark, q.no),
-            action: WireAction {
-                tool: tool.unwrap_or_else(|| "tool".to_owned()),
-                kind: q.call.kind.clone(),
-                title: q.call.title.clone(),
-                input: q.call.action_input().and_then(|text| RawValue::from_string(text).ok()),
-                cwd: q.cwd.clone(),
-            },
-            class: match (&q.slot.origin, &q.call.name) {
-                (Origin::Hidden { .. }, Some(tool)) => HiddenAsk::class_of(tool),
-                _ => Class::Tool,
-            },
             attendance: Some(if in_background { Attendance::Background } else { Attendance::Foreground }),
-            agent: self.agent.clone(),
-            session: q.session.to_owned(),
-            parent,
-            subagent: q.child.map(|child| Subagent {
+            parent: known.and_then(|s| s.parent.clone()),
+            subagent: child.map(|child| Subagent {
                 name: child.name.clone(),
                 kind: child.kind.clone(),
                 work_id: child.work.clone(),
                 depth: child.depth,
             }),
-            job: None,
-            tool_call: (!q.call_id.is_empty()).then(|| q.call_id.to_owned()),
-            turn,
+            turn: self.sessions.get(root).map(|s| s.turn.to_string()),
             session_title: known.and_then(|s| s.title.clone()),
-            options: choices(&q.slot.options),
-            deadline_secs: None,
-            gives_up_secs: None,
-            requester: RequesterKind::Proxy,
             grace_secs: LINK_GRACE_SECS,
             instance: self.settings.instance.clone(),
-            own_prompt: alone.then(|| OwnPrompt { at: self.client.name.clone(), blocked: false }),
-            needs_own_prompt: alone,
-            supersedes: None,
-            place: None,
-            extra: serde_json::Map::new(),
+            ..raise
         }
     }
 }

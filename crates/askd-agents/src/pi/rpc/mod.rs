@@ -23,9 +23,7 @@ mod settle;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use askd_wire::{
-    Attendance, Class, Instance, Observation, ObservationBatch, RaiseAsk, RequesterKind, Subagent,
-};
+use askd_wire::{Attendance, Instance, Observation, ObservationBatch, RaiseAsk, Subagent};
 use serde_json::value::RawValue;
 
 use self::dialog::{Dialog, Host, Labels, Stand, State};
@@ -33,7 +31,7 @@ use self::lines::{FromAgent, FromHost, Reply};
 use self::settle::Fate;
 use super::AGENT;
 use crate::acp::Dismiss;
-use crate::proxy::{Action, AskNo, Errand, News};
+use crate::proxy::{Action, AskNo, Errand, News, plain_ask};
 
 pub use run::{Options, run};
 
@@ -347,41 +345,29 @@ impl Machine {
             None => ("pi".to_owned(), lines::object(&[("request", message)], None), None),
         };
         let root = self.session_name();
+        let action = askd_wire::Action {
+            kind: kind_of(&tool).map(str::to_owned),
+            tool,
+            title: Some(message.to_owned()),
+            input: RawValue::from_string(input).ok(),
+            cwd: self.settings.cwd.clone(),
+        };
+        let session = child.as_ref().map_or_else(|| root.clone(), |child| child.session.clone());
         RaiseAsk {
-            key: format!("{}-{no}", self.settings.mark),
-            action: askd_wire::Action {
-                kind: kind_of(&tool).map(str::to_owned),
-                tool,
-                title: Some(message.to_owned()),
-                input: RawValue::from_string(input).ok(),
-                cwd: self.settings.cwd.clone(),
-            },
-            class: Class::Tool,
             attendance: Some(if self.host_gone { Attendance::Background } else { Attendance::Foreground }),
-            agent: AGENT.to_owned(),
-            session: child.as_ref().map_or_else(|| root.clone(), |child| child.session.clone()),
-            parent: child.is_some().then(|| root.clone()),
+            parent: child.is_some().then_some(root),
             subagent: child.map(|child| Subagent {
                 name: Some(child.name),
                 kind: None,
                 work_id: child.session,
                 depth: None,
             }),
-            job: None,
             tool_call: call,
-            turn: None,
-            session_title: None,
             options: labels.choices(),
-            deadline_secs: None,
             gives_up_secs: select.timeout.map(|timeout| timeout.as_secs().max(1)),
-            requester: RequesterKind::Proxy,
             grace_secs: LINK_GRACE_SECS,
             instance: self.settings.instance.clone(),
-            own_prompt: None,
-            needs_own_prompt: false,
-            supersedes: None,
-            place: None,
-            extra: serde_json::Map::new(),
+            ..plain_ask(format!("{}-{no}", self.settings.mark), AGENT, &session, action)
         }
     }
 
