@@ -54,7 +54,7 @@ impl Queue {
     pub(super) fn decide(&mut self, decision: Decision, now: Now) -> Vec<Action> {
         match self.may(decision, now) {
             Ok(()) => self.answer_focused(decision, None, None, false),
-            Err(why) => self.absorb_saying(why, now),
+            Err(why) => self.refuse(why, now),
         }
     }
 
@@ -78,7 +78,7 @@ impl Queue {
     /// Opens the line for words that go with a deny.
     pub(super) fn open_message(&mut self, now: Now) -> Vec<Action> {
         if let Err(why) = self.may(Decision::Deny, now) {
-            return self.absorb_saying(why, now);
+            return self.refuse(why, now);
         }
         let Some(item) = self.focused() else { return Vec::new() };
         let purpose = Purpose::Message {

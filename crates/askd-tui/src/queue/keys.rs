@@ -17,6 +17,7 @@ impl Queue {
     #[must_use]
     pub fn handle_key(&mut self, key: Key, now: Now) -> Vec<Action> {
         self.hint = None;
+        self.hint_of_focus = false;
         let may_be_held = self.guard.is_held(&key, now.tick) && !self.is_typing();
         let was_options = matches!(self.mode, Mode::Options(_));
         let actions = match (&self.mode, &key) {
@@ -46,6 +47,12 @@ impl Queue {
     pub(super) fn absorb_saying(&mut self, why: &str, now: Now) -> Vec<Action> {
         self.hint = Some(why.to_owned());
         self.absorb(now)
+    }
+
+    /// The same for a key that was meant for the ask in focus.
+    pub(super) fn refuse(&mut self, why: &str, now: Now) -> Vec<Action> {
+        self.hint_of_focus = true;
+        self.absorb_saying(why, now)
     }
 
     fn list_key(&mut self, key: &Key, now: Now) -> Vec<Action> {
@@ -161,7 +168,7 @@ impl Queue {
         let longest = tick + ms(SNOOZE);
         let until_ms = item.ends_ms().map_or(longest, |end| longest.min(end - ms(BACK_BEFORE)));
         if until_ms <= tick {
-            return self.absorb_saying("it is lost in less than a minute: not hidden", now);
+            return self.refuse("it is lost in less than a minute: not hidden", now);
         }
         item.snoozed_until_ms = Some(until_ms);
         let id = item.ask.id.clone();

@@ -63,6 +63,8 @@ pub struct Queue {
     pub(crate) notes: Notes,
     /// About the last key, until the next one.
     pub(crate) hint: Option<String>,
+    /// The hint says why the key did nothing to the ask that is in focus: no other ask is shown with it.
+    hint_of_focus: bool,
     pub(crate) link: Link,
     pub(crate) screen: Screen,
     pub(crate) staged: Option<Screen>,
@@ -148,6 +150,7 @@ impl Queue {
             guard: Guard::default(),
             notes: Notes::default(),
             hint: None,
+            hint_of_focus: false,
             link: Link::Up,
             screen: Screen::default(),
             staged: None,
@@ -360,6 +363,9 @@ impl Queue {
         if self.focus != focus {
             self.focus = focus;
             self.pager = Pager::default();
+            if std::mem::take(&mut self.hint_of_focus) {
+                self.hint = None;
+            }
         }
     }
 

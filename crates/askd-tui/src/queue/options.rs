@@ -77,7 +77,7 @@ impl Queue {
     /// The first of the two keys.
     pub(super) fn open_options(&mut self, now: Now) -> Vec<Action> {
         if let Err(why) = self.may(Decision::Deny, now) {
-            return self.absorb_saying(why, now);
+            return self.refuse(why, now);
         }
         let Some(item) = self.focused() else { return Vec::new() };
         // A plain yes and a plain no have keys of their own.
@@ -85,7 +85,7 @@ impl Queue {
         let mut choices: Vec<Choice> =
             item.ask.options.iter().filter(|choice| !plain.contains(&choice.id.as_str())).cloned().collect();
         if choices.is_empty() {
-            return self.absorb_saying("the agent offers nothing but yes and no", now);
+            return self.refuse("the agent offers nothing but yes and no", now);
         }
         let left_out = choices.len().saturating_sub(MOST);
         choices.truncate(MOST);

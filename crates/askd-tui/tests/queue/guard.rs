@@ -41,6 +41,23 @@ fn deny_is_live_at_once_and_allow_after_a_while() {
 }
 
 #[test]
+fn why_a_key_did_nothing_is_not_shown_with_another_ask() {
+    let mut rig = Rig::with(60, 15, &[]);
+    rig.press('y');
+    assert!(rig.sees("no ask is in focus"));
+    rig.event(stream::event("asked", &samples::bash("k7f", "ls")));
+    assert!(!rig.sees("no ask is in focus"));
+    rig.press('y');
+    assert!(rig.sees("too soon after it appeared"));
+    // One that comes behind it does not take the word away, one that takes its place does.
+    rig.event(stream::event("asked", &samples::bash("q2m", "pwd")));
+    assert!(rig.sees("too soon after it appeared"));
+    let over = stream::settled(&samples::bash("k7f", "ls"), "allowed", "person", Some("phone"));
+    rig.event(stream::event("settled", &over));
+    assert!(!rig.sees("too soon after it appeared"));
+}
+
+#[test]
 fn every_absorbed_key_makes_an_allow_wait() {
     let mut rig = Rig::with(60, 15, &[samples::bash("k7f", "ls")]);
     // Somebody types a word that has a y in it.
