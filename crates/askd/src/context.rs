@@ -6,6 +6,7 @@ use askd_client::daemon::{self, Door, START_PATIENCE};
 use askd_client::{Answers, Connection, Places, Unavailable};
 
 use crate::failure::Failure;
+use crate::silence;
 use crate::view::Who;
 
 /// The places of this invocation.
@@ -21,7 +22,7 @@ impl Desk {
 
     /// The daemon that runs.
     pub(crate) fn answers(&self) -> Result<Answers, Failure> {
-        Answers::connect(&self.places).map_err(|error| match error {
+        self.running().map(Answers::over).map_err(|error| match error {
             Unavailable::NotRunning(_) => {
                 Failure::unavailable("no askd daemon runs: start it with `askd` or `askd daemon`")
             }
@@ -29,10 +30,16 @@ impl Desk {
         })
     }
 
+    /// A connection to the daemon that runs; a person is told of one that says nothing.
+    pub(crate) fn running(&self) -> Result<Connection, Unavailable> {
+        let connect = || daemon::connect_answer(&self.places);
+        silence::awake(connect()?, &self.places, connect)
+    }
+
     /// The daemon, started when none runs: a person does this, so a stop by a person ends here. An agent does not undo
     /// it.
     pub(crate) fn open(&self) -> Result<Answers, Failure> {
-        let connection = match daemon::connect_answer(&self.places) {
+        let connection = match self.running() {
             Err(Unavailable::NotRunning(_)) => {
                 let stopped = self.places.stopped_file();
                 if askd_daemon::inside_agent().is_none() {

@@ -18,6 +18,7 @@ mod out;
 mod process;
 mod queue;
 mod replace;
+mod silence;
 mod target;
 mod view;
 mod waiting;

@@ -1,6 +1,6 @@
 //! `askd config`: what the settings are, whether they are right, and letting a loosened one into force.
 
-use askd_client::{Answers, daemon};
+use askd_client::Answers;
 use askd_config::{Config, Layers};
 use askd_wire::{Health, Loosening};
 
@@ -85,7 +85,7 @@ fn explain(desk: &Desk, key: &str) -> Result<(), Failure> {
 
 /// What the running daemon says; none when none runs.
 fn health(desk: &Desk) -> Option<Health> {
-    Answers::connect(&desk.places).ok()?.health().ok()
+    Answers::over(desk.running().ok()?).health().ok()
 }
 
 fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
@@ -113,7 +113,7 @@ fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
             out::print_line(&format!("{named} still waits"))?;
             continue;
         }
-        let mut connection = daemon::connect_answer(&desk.places)?;
+        let mut connection = desk.running()?;
         connection.set_timeout(std::time::Duration::from_secs(30));
         connection.command("POST", "/v1/config/accept", Some(loosening))?;
         out::print_line(&format!("{named} is in force"))?;

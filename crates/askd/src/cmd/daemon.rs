@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use askd_client::daemon::{self, AUTOSTARTED_VAR};
+use askd_client::daemon::AUTOSTARTED_VAR;
 use askd_client::{Connection, Places, Unavailable, make_private_directory};
 use askd_daemon::{InForce, Options, SettingsWatch};
 use askd_remote::Host;
@@ -70,7 +70,7 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
 
 fn stop(desk: &Desk) -> Done {
     let stopped = "agents ask by themselves until you run `askd` or `askd daemon`";
-    match daemon::connect_answer(&desk.places) {
+    match desk.running() {
         Ok(connection) => {
             tell(connection, "stop")?;
             gone(&desk.places)?;

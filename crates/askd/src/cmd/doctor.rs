@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use askd_client::daemon::{self, connect_answer};
-use askd_client::{Answers, Places, Unavailable, check_directory, check_socket};
+use askd_client::{Places, Unavailable, check_directory, check_socket};
 use askd_hook::claude::settings::{EventHook, Findings, MOST_TIMEOUT_SECS, hidden_asks};
 use askd_wire::{Health, VERSION};
 
@@ -13,6 +13,7 @@ use crate::cmd::{config, doctor_acp, doctor_pi};
 use crate::context::Desk;
 use crate::failure::{Done, status};
 use crate::out::{self, Style, one_line, safe};
+use crate::silence;
 
 /// A hook that ends sooner hands asks back before most people have looked.
 const SHORT_TIMEOUT_SECS: u64 = 600;
@@ -233,7 +234,7 @@ fn mode(
 
 fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
     let stopped = desk.places.stopped_file().exists();
-    let connection = match connect_answer(&desk.places) {
+    let mut connection = match connect_answer(&desk.places) {
         Ok(connection) => connection,
         Err(Unavailable::NotRunning(_)) if stopped => {
             report.problem(
@@ -251,9 +252,14 @@ fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
             return None;
         }
     };
-    let health = match Answers::over(connection).health() {
-        Ok(health) => health,
-        Err(error) => {
+    let health = match silence::health(&mut connection) {
+        Some(Ok(health)) => health,
+        None => {
+            let (what, todo) = silence::about(&desk.places);
+            report.problem(what, todo);
+            return None;
+        }
+        Some(Err(error)) => {
             let log = named(&desk.places.daemon_log());
             report.problem(
                 format!("the daemon does not say how it is: {}", one_line(&error.to_string())),

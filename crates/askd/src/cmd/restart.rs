@@ -63,7 +63,7 @@ fn split(var: &OsStr) -> Option<(OsString, OsString)> {
 
 pub(crate) fn restart(desk: &Desk) -> Done {
     let places = &desk.places;
-    let connection = match daemon::connect_answer(places) {
+    let connection = match desk.running() {
         Err(Unavailable::NotRunning(_)) => {
             let text = "no daemon runs: start it with `askd` or `askd daemon`";
             return Err(Failure::unavailable(text));

@@ -91,7 +91,15 @@ fn s7_no_command_waits_for_ever_for_a_daemon_that_hangs() {
         let (code, text) = running.end();
         assert_eq!(code, Some(4), "{args:?}: {text}");
         assert!(text.contains("does not answer"), "{args:?}: {text}");
+        // A status bar has no room for more.
+        if args[..] != ["status"] {
+            let told = format!("(process {}) has said nothing for 3s", daemon.as_raw_nonzero());
+            assert!(text.contains(&told), "{args:?}: {text}");
+            assert!(text.contains("stopped by a signal"), "{args:?}: {text}");
+        }
     }
+    let (_, text) = world.spawn(&["doctor"]).end();
+    assert!(text.contains(&format!("→ kill -CONT {}", daemon.as_raw_nonzero())), "{text}");
     rustix::process::kill_process(daemon, Signal::CONT).unwrap();
     world.must(&["ls"]);
 }
