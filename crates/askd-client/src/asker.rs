@@ -5,7 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use askd_wire::{Ask, AskState, Code, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey};
+use askd_wire::{
+    Ask, AskState, Code, Decision, Observation, ObservationBatch, RaiseAsk, Raised, WithdrawAsk,
+    WithdrawByKey,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::daemon::{self, Door, START_PATIENCE};
@@ -296,14 +299,36 @@ impl Asker {
     /// daemon is started for it; one that is away has the ask in its journal, so [`Unavailable::NotRunning`] is a
     /// failure like others.
     pub fn withdraw_key(&self, key: &str, cause: &str) -> Result<(), Unavailable> {
+        withdraw_known(&mut self.present()?, key, cause).map(drop)
+    }
+
+    /// A hook of the host's own decided the call of this ask, see [`AskPort::decided_by_hook`](crate::AskPort).
+    pub fn decided_by_hook(&self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
+        let Some(call) = raise.tool_call.clone() else { return self.withdraw_key(&raise.key, "cancelled") };
+        let mut connection = self.present()?;
+        if !withdraw_known(&mut connection, &raise.key, "handed_back")? {
+            return Ok(());
+        }
+        let allowed = decision == Decision::Allow;
+        let batch = ObservationBatch {
+            agent: raise.agent.clone(),
+            session: raise.session.clone(),
+            parent: raise.parent.clone(),
+            session_title: None,
+            cwd: None,
+            instance: raise.instance.clone(),
+            place: None,
+            observations: vec![Observation::DecidedByAgent { call, allowed, by: Some("hook".to_owned()) }],
+        };
+        Ok(connection.command("POST", "/v1/observations", Some(&batch))?)
+    }
+
+    /// A connection to a daemon that is there; none is started.
+    fn present(&self) -> Result<Connection, Unavailable> {
         let mut connection = daemon::connect(&self.places, Door::Ask, Some(Instant::now() + TELL))?;
         connection.set_token(Some(self.token.clone()));
         connection.set_timeout(TELL);
-        let body = WithdrawByKey { key: key.to_owned(), cause: cause.to_owned() };
-        match connection.command("POST", "/v1/asks/withdraw", Some(&body)) {
-            Err(CallError::Refused(problem)) if problem.code == Code::UnknownAsk => Ok(()),
-            other => Ok(other?),
-        }
+        Ok(connection)
     }
 
     /// `POST /v1/asks/{id}/{what}` within `patience`, once more on a new connection when the kept one was stale.
@@ -391,6 +416,16 @@ impl Asker {
     /// The askd program that this requester may start.
     pub fn exe(&self) -> Option<&Path> {
         self.exe.as_deref()
+    }
+}
+
+/// False: the daemon does not know it, so that it is withdrawn already.
+fn withdraw_known(connection: &mut Connection, key: &str, cause: &str) -> Result<bool, Unavailable> {
+    let body = WithdrawByKey { key: key.to_owned(), cause: cause.to_owned() };
+    match connection.command("POST", "/v1/asks/withdraw", Some(&body)) {
+        Ok(()) => Ok(true),
+        Err(CallError::Refused(problem)) if problem.code == Code::UnknownAsk => Ok(false),
+        Err(other) => Err(other.into()),
     }
 }
 

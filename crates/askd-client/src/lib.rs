@@ -33,6 +33,6 @@ pub use loopback::{Hangup, Loopback, LoopbackEvents, LoopbackReply};
 pub use pending::PendingAsk;
 pub use places::{Places, PlacesError};
 pub use port::AskPort;
-pub use race::{HookStop, Raced, race};
+pub use race::{Decides, HookStop, Raced, race};
 pub use stop::{Stop, Stopper, stop};
 pub use withdraw::take_back;

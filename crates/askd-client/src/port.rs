@@ -1,6 +1,6 @@
 //! What a requester can do, whether askd is a daemon or inside the host.
 
-use askd_wire::{Ask, RaiseAsk, Raised};
+use askd_wire::{Ask, Decision, RaiseAsk, Raised};
 
 use crate::asker::{Asker, JustWait, Watch};
 use crate::error::{CallError, Unavailable};
@@ -32,6 +32,14 @@ pub trait AskPort {
     /// Takes the ask with this key back: one attempt; [`take_back`](crate::take_back) makes more. `cause`: one of
     /// those of [`askd_wire::WithdrawAsk`].
     fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable>;
+
+    /// A hook of the host's own decided before anybody answered: nobody can answer the ask any more, and what the hook
+    /// decided is recorded as what the agent did by itself. One attempt; a refusal says that the ask was settled
+    /// before. The record names a call: an ask without a `tool_call` is withdrawn as cancelled.
+    fn decided_by_hook(&mut self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
+        let _ = decision;
+        self.withdraw_key(&raise.key, "cancelled")
+    }
 
     /// False: nothing that was raised here can have reached askd, so there is nothing to take back.
     fn may_be_known(&self) -> bool {
@@ -68,6 +76,10 @@ impl AskPort for Asker {
 
     fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable> {
         Self::withdraw_key(self, key, cause)
+    }
+
+    fn decided_by_hook(&mut self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
+        Self::decided_by_hook(self, raise, decision)
     }
 
     fn may_be_known(&self) -> bool {

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use askd_wire::{Ask, AskState, Delivery, OutcomeKind, RaiseAsk, Verdict};
+use askd_wire::{Ask, AskState, Decision, Delivery, OutcomeKind, RaiseAsk, Verdict};
 
 use crate::error::Unavailable;
 use crate::port::AskPort;
 use crate::stop::stop;
-use crate::withdraw;
+use crate::withdraw::until_taken;
 
 /// What won.
 #[derive(Debug)]
 pub enum Raced<D> {
-    /// The hook decided first; the ask is withdrawn.
+    /// The hook decided first; the ask is over, with that in its record.
     Hook(D),
     /// The ask is over: a decision, unless its verdict says otherwise and the hook had none either.
     Ask(Box<Ask>),
@@ -33,14 +33,32 @@ impl HookStop {
     }
 }
 
+/// A hook's decision, whatever a host has besides in its own type for it.
+pub trait Decides {
+    fn decision(&self) -> Decision;
+}
+
+impl Decides for Decision {
+    fn decision(&self) -> Decision {
+        *self
+    }
+}
+
+/// A decision with the host's own words for it.
+impl<T> Decides for (Decision, T) {
+    fn decision(&self) -> Decision {
+        self.0
+    }
+}
+
 /// Runs `hook` on a thread of its own beside the ask. The first *decision* wins: the hook's `Ok(Some(…))` within `limit`,
 /// or an allow or deny of the ask. A hook that gives an error, panics, takes longer or has no opinion (`Ok(None)`) is no
-/// decision, and the people's answer is awaited. The loser is told: the ask is withdrawn, the hook's [`HookStop`] says
-/// so.
+/// decision, and the people's answer is awaited. The loser is told: the ask ends for people and its record says what the
+/// hook decided ([`AskPort::decided_by_hook`]), or the hook's [`HookStop`] says so.
 ///
 /// Two decisions at the same moment are one: what is recorded for the ask stands, so that what the log says is what ran.
-/// A daemon that is away at that moment cannot be asked: the hook's decision counts then, and the ask is taken back when
-/// the daemon is there again.
+/// A daemon that is away at that moment cannot be asked: the hook's decision counts then, and is recorded when the daemon
+/// is there again.
 ///
 /// An ask that cannot be had leaves the hook alone in the race; when that has no decision either, the ask's fault is
 /// given, and what it means is for the host to decide.
@@ -51,7 +69,7 @@ pub fn race<D, E>(
     hook: impl FnOnce(&HookStop) -> Result<Option<D>, E> + Send + 'static,
 ) -> Result<Raced<D>, Unavailable>
 where
-    D: Send + 'static,
+    D: Decides + Send + 'static,
 {
     let until = Instant::now() + limit;
     let (stopper, mut stopped) = stop()?;
@@ -97,7 +115,12 @@ fn wait<D>(decision: &Receiver<D>, until: Instant) -> Option<D> {
 }
 
 /// The hook has decided. Somebody may have answered in the same moment: then that is recorded, and stands.
-fn take_back<D>(port: &mut dyn AskPort, raise: &RaiseAsk, id: Option<String>, decision: D) -> Raced<D> {
+fn take_back<D: Decides>(
+    port: &mut dyn AskPort,
+    raise: &RaiseAsk,
+    id: Option<String>,
+    decision: D,
+) -> Raced<D> {
     if !port.may_be_known() {
         return Raced::Hook(decision);
     }
@@ -109,10 +132,10 @@ fn take_back<D>(port: &mut dyn AskPort, raise: &RaiseAsk, id: Option<String>, de
     if let Some(ask) = now.as_ref().filter(|ask| is_decided(ask)) {
         return Raced::Ask(Box::new(ask.clone()));
     }
-    match port.withdraw_key(&raise.key, "cancelled") {
-        Ok(()) => {}
+    match port.decided_by_hook(raise, decision.decision()) {
+        Ok(()) => return Raced::Hook(decision),
         Err(why) if why.is_final_refusal() => {}
-        Err(_) => later(port, raise),
+        Err(_) => later(port, raise, decision.decision()),
     }
     let id = id.or_else(|| now.map(|ask| ask.id));
     match id.and_then(|id| port.look(&id).ok()).filter(is_decided) {
@@ -122,14 +145,14 @@ fn take_back<D>(port: &mut dyn AskPort, raise: &RaiseAsk, id: Option<String>, de
 }
 
 /// A daemon that cannot be told now hears of it when it is there again; the agent does not wait for that.
-fn later(port: &dyn AskPort, raise: &RaiseAsk) {
+fn later(port: &dyn AskPort, raise: &RaiseAsk, decision: Decision) {
     let Some(mut port) = port.again() else { return };
     let raise = raise.clone();
     // Without a thread it hears of it by the end of the connection, and the ask waits for its grace.
     let _ = std::thread::Builder::new()
-        .name("withdrawal".to_owned())
+        .name("hook's decision".to_owned())
         .stack_size(512 * 1024)
-        .spawn(move || withdraw::take_back(&mut *port, &raise, "cancelled"));
+        .spawn(move || until_taken(&mut *port, &raise, |port| port.decided_by_hook(&raise, decision)));
 }
 
 /// Somebody or a policy allowed or denied it, and that is for the agent: an allow that was voided is not.

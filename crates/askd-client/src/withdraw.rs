@@ -22,11 +22,20 @@ pub fn take_back(port: &mut dyn AskPort, raise: &RaiseAsk, cause: &str) -> Resul
     if !port.may_be_known() {
         return Ok(());
     }
+    until_taken(port, raise, |port| port.withdraw_key(&raise.key, cause))
+}
+
+/// Tells the daemon something of the ask until it took it or refused it, as long as [`take_back`] does.
+pub(crate) fn until_taken(
+    port: &mut dyn AskPort,
+    raise: &RaiseAsk,
+    mut tell: impl FnMut(&mut dyn AskPort) -> Result<(), Unavailable>,
+) -> Result<(), Unavailable> {
     let patience = (Duration::from_secs(raise.grace_secs).saturating_add(AFTER_GRACE)).max(LEAST);
     let until = Instant::now().checked_add(patience);
     let mut pause = FIRST_PAUSE;
     loop {
-        match port.withdraw_key(&raise.key, cause) {
+        match tell(port) {
             Ok(()) => return Ok(()),
             Err(why) if !may_pass(&why) => return Err(why),
             Err(why) if until.is_some_and(|until| Instant::now() >= until) => return Err(why),

@@ -11,11 +11,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use askd_client::{AskPort, Asker, HookStop, PendingAsk, Raced, Unavailable, Watch, race};
-use askd_wire::{Answer, Ask, AskState, Decision, Delivery, RaiseAsk, Raised, Verdict};
+use askd_wire::{Answer, Ask, AskState, Decision, Delivery, OutcomeKind, RaiseAsk, Raised, Verdict};
 use common::{PATIENCE, World, ask};
 
 fn raise(key: &str) -> RaiseAsk {
-    serde_json::from_value(ask(key, "ls")).unwrap()
+    let raise: RaiseAsk = serde_json::from_value(ask(key, "ls")).unwrap();
+    RaiseAsk { tool_call: Some(key.to_owned()), ..raise }
 }
 
 fn open(world: &World) -> Ask {
@@ -80,7 +81,7 @@ fn c3_a_hook_and_a_person_race_over_the_daemon() {
     // The hook has no opinion: the person decides.
     let raced = std::thread::scope(|scope| {
         scope.spawn(|| assert!(answer(&world, &open(&world), Decision::Allow)));
-        let hook = |_: &HookStop| -> Result<Option<&str>, String> { Ok(None) };
+        let hook = |_: &HookStop| -> Result<Option<Decision>, String> { Ok(None) };
         race(&mut asker, &raise("one"), PATIENCE, hook).unwrap()
     });
     let Raced::Ask(ask) = raced else { panic!("{raced:?}") };
@@ -98,14 +99,20 @@ fn c3_a_hook_and_a_person_race_over_the_daemon() {
         });
         let hook = move |_: &HookStop| -> Result<_, String> {
             is_seen.recv().unwrap();
-            Ok(Some("denied by a rule"))
+            Ok(Some((Decision::Deny, "denied by a rule")))
         };
         (race(&mut asker, &raise("two"), PATIENCE, hook).unwrap(), person.join().unwrap())
     });
-    assert!(matches!(raced, Raced::Hook("denied by a rule")), "{raced:?}");
-    let gone = world.show(&asked.id);
-    assert_eq!(gone.outcome.unwrap().cause, "cancelled");
+    assert!(matches!(raced, Raced::Hook((_, "denied by a rule"))), "{raced:?}");
+    by_hook(&world.show(&asked.id), OutcomeKind::Denied);
     assert!(!answer(&world, &asked, Decision::Allow), "too late");
+}
+
+/// The record says that the host's own hook decided, and what.
+fn by_hook(ask: &Ask, kind: OutcomeKind) {
+    let outcome = ask.outcome.as_ref().unwrap();
+    assert_eq!((outcome.outcome, outcome.cause.as_str()), (kind, "agent"));
+    assert!(outcome.text.contains("by the agent's own hook"), "{}", outcome.text);
 }
 
 /// An asker that says how each of its withdrawals ended.
@@ -134,6 +141,12 @@ impl AskPort for Telling {
 
     fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable> {
         let told = self.0.withdraw_key(key, cause);
+        let _ = self.1.send(told.is_ok());
+        told
+    }
+
+    fn decided_by_hook(&mut self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
+        let told = self.0.decided_by_hook(raise, decision);
         let _ = self.1.send(told.is_ok());
         told
     }
@@ -170,7 +183,7 @@ fn c6_a_cancel_while_the_daemon_is_away_is_told_when_it_is_back() {
 }
 
 #[test]
-fn c6_a_hook_that_decides_while_the_daemon_is_away_leaves_no_ask_behind() {
+fn c6_a_hook_that_decides_while_the_daemon_is_away_is_recorded_when_it_is_back() {
     let mut world = World::start();
     let (told, is_told) = channel();
     let mut port = Telling(Asker::new(world.places.clone(), None).unwrap(), told);
@@ -179,15 +192,19 @@ fn c6_a_hook_that_decides_while_the_daemon_is_away_leaves_no_ask_behind() {
     let raced = std::thread::spawn(move || {
         let hook = move |_: &HookStop| -> Result<_, String> {
             is_to.recv().unwrap();
-            Ok(Some("allowed by a rule"))
+            Ok(Some((Decision::Allow, "allowed by a rule")))
         };
         race(&mut port, &lasting, PATIENCE, hook).unwrap()
     });
     let asked = open(&world);
     world.leave("restart");
     decide.send(()).unwrap();
-    assert!(matches!(raced.join().unwrap(), Raced::Hook("allowed by a rule")));
+    assert!(matches!(raced.join().unwrap(), Raced::Hook((_, "allowed by a rule"))));
     assert!(!is_told.recv_timeout(PATIENCE).unwrap(), "nobody is there");
     world.up();
-    wait_withdrawn(&world, &asked.id);
+    let over = world.until("the hook's decision in the journal", || {
+        Some(world.show(&asked.id)).filter(|ask| ask.state == AskState::Settled)
+    });
+    by_hook(&over, OutcomeKind::Allowed);
+    assert!(!answer(&world, &over, Decision::Deny), "nobody can answer it");
 }

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use askd_client::{AskPort, HookStop, Raced, Unavailable, race};
+use askd_client::{AskPort, Decides, HookStop, Raced, Unavailable, race};
 use askd_embed::{Asker, Embedded, Journal, Shown, Surface};
 use askd_wire::{
-    Action, Answer, Ask, AskState, Class, Code, Decision, Problem, RaiseAsk, RequesterKind, Verdict,
+    Action, Answer, Ask, AskState, Class, Code, Decision, OutcomeKind, Problem, RaiseAsk, RequesterKind,
+    Verdict,
 };
 use serde_json::Map;
 use serde_json::value::RawValue;
@@ -32,6 +33,15 @@ pub(crate) enum Response {
     /// With exactly the input that was shown.
     Allow(String),
     Deny(String),
+}
+
+impl Decides for Response {
+    fn decision(&self) -> Decision {
+        match self {
+            Self::Allow(_) => Decision::Allow,
+            Self::Deny(_) => Decision::Deny,
+        }
+    }
 }
 
 /// What the host made of one request.
@@ -278,10 +288,12 @@ pub(crate) fn hook_decides_first() {
     });
     let ask = next_ask(&surface);
     drop(shown);
-    let gone = next(&surface, &["withdrawn"]);
+    let gone = next(&surface, &["settled"]);
     let handled = handling.join().expect("the host's thread");
     assert_eq!(handled, Handled::Written(Response::Deny("a rule of this host".to_owned()), None));
     assert_eq!(gone.id, ask.id);
+    let outcome = gone.outcome.expect("an outcome");
+    assert_eq!((outcome.cause.as_str(), outcome.outcome), ("agent", OutcomeKind::Denied));
     answer(&surface, &ask, Decision::Allow).expect_err("the hook was first");
 }
 

@@ -25,7 +25,7 @@ fn c3_a_hook_that_rejects_panics_or_is_undecided_is_no_decision() {
 }
 
 #[test]
-fn c3_a_hook_that_decides_first_wins_and_the_ask_is_withdrawn() {
+fn c3_a_hook_that_decides_first_wins_and_the_record_says_so() {
     host::hook_decides_first();
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use askd_client::{AskPort, HookStop, Raced, Unavailable, race};
 use askd_embed::{Embedded, Journal, Surface, settings};
-use askd_wire::{Answer, Ask, Decision, Delivery, RaiseAsk, Verdict};
+use askd_wire::{Answer, Ask, Decision, Delivery, OutcomeKind, RaiseAsk, Verdict};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -40,14 +40,14 @@ fn asked(surface: &Surface) -> Ask {
     }
 }
 
-type Said = Result<Option<&'static str>, String>;
+type Said = Result<Option<(Decision, &'static str)>, String>;
 
 #[test]
 fn c3_a_hook_that_takes_too_long_is_no_decision() {
     let (askd, surface) = embedded();
     let person = std::thread::spawn(move || answer(&surface, &asked(&surface), Decision::Deny));
     // Whatever it says comes after its time.
-    let hook = |_: &HookStop| -> Said { Ok(Some("allowed by a rule")) };
+    let hook = |_: &HookStop| -> Said { Ok(Some((Decision::Allow, "allowed by a rule"))) };
     let raced = race(&mut askd.asker().unwrap(), &ask("one"), Duration::ZERO, hook).unwrap();
     assert!(person.join().unwrap());
     let Raced::Ask(ask) = raced else { panic!("{raced:?}") };
@@ -69,7 +69,7 @@ fn c3_a_hook_that_lost_is_told_and_not_heard() {
             std::thread::yield_now();
         }
         ended.send(()).unwrap();
-        Ok(Some("denied by a rule"))
+        Ok(Some((Decision::Deny, "denied by a rule")))
     };
     let raced = race(&mut askd.asker().unwrap(), &ask("one"), LONG, hook).unwrap();
     assert!(matches!(raced, Raced::Ask(_)), "{raced:?}");
@@ -89,10 +89,10 @@ fn c3_an_ask_that_nobody_decides_leaves_it_to_the_hook() {
     });
     let hook = move |_: &HookStop| -> Said {
         is_gone.recv().unwrap();
-        Ok(Some("allowed by a rule"))
+        Ok(Some((Decision::Allow, "allowed by a rule")))
     };
     let raced = race(&mut askd.asker().unwrap(), &ask("one"), LONG, hook).unwrap();
-    assert!(matches!(raced, Raced::Hook("allowed by a rule")), "{raced:?}");
+    assert!(matches!(raced, Raced::Hook((_, "allowed by a rule"))), "{raced:?}");
     person.join().unwrap();
 }
 
@@ -101,8 +101,10 @@ fn c3_without_askd_the_hook_is_alone_and_no_decision_is_invented() {
     let (askd, _surface) = embedded();
     let mut asker = askd.asker().unwrap();
     askd.close();
-    let raced = race(&mut asker, &ask("one"), LONG, |_| -> Said { Ok(Some("denied by a rule")) }).unwrap();
-    assert!(matches!(raced, Raced::Hook("denied by a rule")));
+    let raced =
+        race(&mut asker, &ask("one"), LONG, |_| -> Said { Ok(Some((Decision::Deny, "denied by a rule"))) })
+            .unwrap();
+    assert!(matches!(raced, Raced::Hook((_, "denied by a rule"))));
     let silent: [fn(&HookStop) -> Said; 3] =
         [|_| Ok(None), |_| Err("broken".to_owned()), |_| panic!("a fault of the hook")];
     for hook in silent {
@@ -129,7 +131,7 @@ fn c3_two_decisions_at_the_same_moment_are_one_and_the_record_says_which() {
         let to_answer = to_answer.clone();
         let hook = move |_: &HookStop| -> Said {
             to_answer.lock().unwrap().recv().unwrap();
-            Ok(Some("denied by a rule"))
+            Ok(Some((Decision::Deny, "denied by a rule")))
         };
         let key = format!("call-{round}");
         match race(&mut asker, &ask(&key), LONG, hook).unwrap() {
@@ -142,7 +144,10 @@ fn c3_two_decisions_at_the_same_moment_are_one_and_the_record_says_which() {
             }
             Raced::Hook(_) => {
                 winners[1] += 1;
-                assert!(askd.open_asks().is_empty(), "the loser is withdrawn");
+                assert!(askd.open_asks().is_empty(), "nobody can answer it any more");
+                let outcome = asker.raise(&ask(&key)).unwrap().ask.outcome.unwrap();
+                assert_eq!((outcome.outcome, outcome.cause.as_str()), (OutcomeKind::Denied, "agent"));
+                assert!(outcome.text.contains("hook"), "{}", outcome.text);
             }
         }
     }

@@ -7,6 +7,7 @@ mod hooks;
 mod many;
 mod runs;
 mod sdk;
+mod turns;
 
 use anyhow::Result;
 use askd_tests::{Headless, Host, Model, Scripts, Step, Version, World};

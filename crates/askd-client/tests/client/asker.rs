@@ -235,7 +235,7 @@ fn c3_what_people_recorded_stands_against_a_hook_also_when_the_first_raise_faile
     let mut asker = Asker::new(places(&temp), None).unwrap();
     let hook = move |_: &HookStop| -> Result<_, String> {
         has_arrived.recv().unwrap();
-        Ok(Some("allowed by a rule"))
+        Ok(Some(askd_wire::Decision::Allow))
     };
     let raced = race(&mut asker, &raise(), std::time::Duration::from_secs(60), hook).unwrap();
     let Raced::Ask(ask) = raced else { panic!("{raced:?}") };
