@@ -279,8 +279,14 @@ impl World {
     /// Starts a daemon and waits until it serves. A waiting hook may be faster and start one by itself; then that
     /// one serves.
     pub fn start_daemon(&mut self) -> Result<()> {
+        self.start_daemon_with(&[])
+    }
+
+    /// The same with more in its environment.
+    pub fn start_daemon_with(&mut self, env: &[(&str, &str)]) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.file("daemon-said"))?;
         let mut command = self.command(&["daemon"]);
+        command.envs(env.iter().copied());
         let mut child = command.stdout(log.try_clone()?).stderr(log).process_group(0).spawn()?;
         let pid = child.id();
         let served = until("a daemon that serves", || {

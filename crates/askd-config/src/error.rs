@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::keys;
 use crate::layers::Origin;
+use crate::secret;
 
 /// A name that is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,9 +80,9 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// Text of the file or the environment, safe and not endless.
+/// Text of the file or the environment, without secrets, safe and not endless.
 pub(crate) fn shown(text: &str) -> String {
-    askd_text::cut(&askd_text::safe(text).text, 100)
+    askd_text::cut(&askd_text::safe(&secret::covered(text)).text, 100)
 }
 
 fn key_problem(problem: &NoSuchKey, value: Option<&str>) -> String {

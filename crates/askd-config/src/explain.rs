@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::NoSuchKey;
 use crate::keys;
 use crate::layers::{Config, Origin};
+use crate::secret::covered;
 use crate::settings::Settings;
 
 /// A value that a layer gave.
@@ -14,7 +15,8 @@ use crate::settings::Settings;
 pub struct Given {
     /// Where.
     pub origin: Origin,
-    /// As it would be written in the file: `360`, `"deny"`.
+    /// As it would be written in the file: `360`, `"deny"`. Secrets are covered wherever it is told.
+    #[serde(serialize_with = "told")]
     pub value: String,
 }
 
@@ -23,7 +25,8 @@ pub struct Given {
 pub struct Explanation {
     /// `section.key`
     pub key: &'static str,
-    /// The value that counts, as it would be written in the file.
+    /// The value that counts, as it would be written in the file. Secrets are covered wherever it is told.
+    #[serde(serialize_with = "told")]
     pub value: String,
     /// Where that value came from.
     pub origin: Origin,
@@ -56,12 +59,16 @@ impl Config {
     }
 }
 
+fn told<S: Serializer>(value: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&covered(value))
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} = {}", self.key, askd_text::safe(&self.value).text)?;
+        writeln!(f, "{} = {}", self.key, askd_text::safe(&covered(&self.value)).text)?;
         writeln!(f, "  from     {}", self.origin)?;
         for Given { origin, value } in &self.beaten {
-            writeln!(f, "  instead of {} ({origin})", askd_text::safe(value).text)?;
+            writeln!(f, "  instead of {} ({origin})", askd_text::safe(&covered(value)).text)?;
         }
         writeln!(f, "  meaning  {}", self.meaning)?;
         writeln!(f, "  allowed  {}", self.allowed)?;

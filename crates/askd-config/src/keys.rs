@@ -123,8 +123,9 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         name: "telegram.token_env",
-        meaning: "The environment variable of the daemon with the bot's token.",
-        slot: |s| Slot::Text(&mut s.telegram.token_env),
+        meaning: "The name of the environment variable with the bot's token; it counts only for a daemon that you \
+                  start by `askd daemon`.",
+        slot: |s| Slot::Variable(&mut s.telegram.token_env),
     },
     Key {
         name: "telegram.token_cmd",
@@ -150,6 +151,11 @@ pub static KEYS: &[Key] = &[
         name: "telegram.api_url",
         meaning: "The Bot API server.",
         slot: |s| Slot::Url(&mut s.telegram.api_url),
+    },
+    Key {
+        name: "telegram.proxy",
+        meaning: "The proxy on the way to the Bot API server; without it there is none, whatever the environment says.",
+        slot: |s| Slot::Proxy(&mut s.telegram.proxy),
     },
     Key {
         name: "journal.url",

@@ -13,6 +13,7 @@ use crate::error::{ConfigError, ConfigErrors, NoSuchKey};
 use crate::explain::Given;
 use crate::file;
 use crate::keys::{self, KEYS, Key};
+use crate::secret;
 use crate::settings::Settings;
 use crate::slot::{Raw, Wrong};
 
@@ -258,9 +259,8 @@ fn untyped(
 
 /// A value is told in the message, unless it may be a secret.
 pub(crate) fn no_such_key(at: Origin, problem: NoSuchKey, value: String) -> ConfigError {
-    let secret = ["token", "secret", "password", "pin", "key"];
     let value = match &problem {
-        NoSuchKey::Unknown { key, .. } if !secret.iter().any(|word| key.to_lowercase().contains(word)) => {
+        NoSuchKey::Unknown { key, .. } if !secret::is_private(key) && !key.starts_with("telegram.") => {
             Some(value)
         }
         _ => None,
@@ -269,6 +269,7 @@ pub(crate) fn no_such_key(at: Origin, problem: NoSuchKey, value: String) -> Conf
 }
 
 fn wrong_value(at: Origin, key: &Key, written: String, wrong: Wrong) -> ConfigError {
+    let written = if secret::is_private(key.name) { "(not shown)".to_owned() } else { written };
     let (value, problem) = match wrong {
         Wrong::Value => (written, "not allowed".to_owned()),
         Wrong::Sort(sort) => (written, format!("{sort} does not belong here")),

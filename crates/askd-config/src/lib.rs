@@ -18,6 +18,7 @@ pub mod keys;
 mod layers;
 mod loosen;
 mod print;
+mod secret;
 mod settings;
 mod slot;
 mod token;
@@ -31,4 +32,4 @@ pub use settings::{
     Acp, BackgroundDeny, ClientDismiss, Daemon, HoldBackground, Hook, Journal, JournalUrl, Notify,
     Permissions, Remote, Settings, Spool, Subagents, Telegram, TimedDefault, Unreachable,
 };
-pub use token::{Secret, TokenError};
+pub use token::{Secret, TokenError, Way};

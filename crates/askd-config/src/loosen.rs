@@ -21,6 +21,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::keys::KEYS;
+use crate::secret;
 use crate::settings::{Settings, TimedDefault};
 
 /// A setting that is looser than askd's own default.
@@ -28,7 +29,8 @@ use crate::settings::{Settings, TimedDefault};
 pub struct Loosening {
     /// `section.key`
     pub key: &'static str,
-    /// The loose value as plain text, without quotes: `allow`.
+    /// The loose value as plain text, without quotes: `allow`. One with a secret in it goes by a name that does not
+    /// tell it, for this is shown and kept.
     pub value: String,
     /// What is in force until a person accepts the loose one, as plain text.
     pub tight_value: String,
@@ -62,6 +64,8 @@ pub struct Effective {
     pub waiting: Vec<Loosening>,
     /// Accepted pairs that the settings do not ask for any more. To be forgotten, so that loosening again asks again.
     pub obsolete: BTreeSet<(String, String)>,
+    /// Telegram is set up, a person accepted it all, and only its token has not been read.
+    pub awaits_token: bool,
 }
 
 struct Rule {
@@ -135,6 +139,16 @@ const RULES: &[Rule] = &[
         tighten: |set, _| set.telegram.token_cmd.clear(),
     },
     Rule {
+        key: "telegram.proxy",
+        meaning: "the bot is reached through this proxy",
+        is_loose: |set, _| !set.telegram.proxy.is_empty(),
+        tighten: |set, _| {
+            set.telegram.proxy.clear();
+            // What was meant to go one way does not go another.
+            set.telegram.chat_ids.clear();
+        },
+    },
+    Rule {
         key: "telegram.api_url",
         meaning: "this server is believed when it says who answered",
         is_loose: |set, tight| set.telegram.api_url != tight.telegram.api_url,
@@ -194,7 +208,18 @@ pub fn effective(settings: &Settings, accepted: &BTreeSet<(String, String)>) -> 
     }
     keep_listed(&mut in_force, |key, value| accepted.contains(&(key.to_owned(), value.to_owned())));
     waiting.extend(listed(settings).into_iter().filter(|loosening| !obsolete.remove(&loosening.pair())));
-    Effective { settings: in_force, waiting, obsolete }
+    let unread = settings.telegram.token.is_none() && settings.telegram.is_wanted();
+    if unread {
+        // A token that was not read is not known to be another one.
+        obsolete.retain(|(key, _)| key != TOKEN);
+    }
+    let to_come = &in_force.telegram;
+    let awaits_token = unread
+        && accepted.iter().any(|(key, _)| key == TOKEN)
+        && to_come.is_wanted()
+        && !to_come.chat_ids.is_empty()
+        && !to_come.user_ids.is_empty();
+    Effective { settings: in_force, waiting, obsolete, awaits_token }
 }
 
 impl Rule {
@@ -202,7 +227,7 @@ impl Rule {
         let key = KEYS.iter().find(|key| key.name == self.key)?;
         (self.is_loose)(settings, tight).then(|| Loosening {
             key: key.name,
-            value: key.plain(settings),
+            value: secret::named(&key.plain(settings)),
             tight_value: key.plain(tight),
             meaning: self.meaning,
         })
@@ -258,6 +283,7 @@ mod tests {
         loose.telegram = crate::Telegram {
             token_cmd: "pass".to_owned(),
             api_url: "http://127.0.0.1:1".to_owned(),
+            proxy: "http://127.0.0.1:2".to_owned(),
             chat_ids: vec![1],
             user_ids: vec![2],
             token: Some("bot 1 (0)".to_owned()),
@@ -347,6 +373,36 @@ mod tests {
     }
 
     #[test]
+    fn s2_a_token_that_cannot_be_read_is_not_in_force_and_stays_accepted() {
+        let mut set = Settings::default();
+        set.telegram.chat_ids = vec![10];
+        set.telegram.user_ids = vec![7];
+        set.telegram.token_cmd = "pass".to_owned();
+        set.telegram.token = Some("bot 1 (aa)".to_owned());
+        let all: BTreeSet<_> = loosenings(&set).iter().map(Loosening::pair).collect();
+        set.telegram.token = None;
+        let found = effective(&set, &all);
+        assert_eq!(found.obsolete, BTreeSet::new());
+        assert!(found.awaits_token && !found.settings.telegram.is_complete());
+        // Nothing is awaited of a command that was not accepted, nor for nobody; the token stays accepted.
+        for change in [
+            |set: &mut Settings| set.telegram.token_cmd = "evil".to_owned(),
+            |set: &mut Settings| set.telegram.user_ids.clear(),
+            |set: &mut Settings| set.telegram.api_url = "https://evil.example".to_owned(),
+        ] {
+            let mut set = set.clone();
+            change(&mut set);
+            let found = effective(&set, &all);
+            assert!(!found.awaits_token);
+            assert!(!found.obsolete.iter().any(|(key, _)| key == TOKEN), "{:?}", found.obsolete);
+        }
+        // No way at all: it is not wanted any more.
+        set.telegram.token_cmd.clear();
+        let found = effective(&set, &all);
+        assert!(found.obsolete.contains(&(TOKEN.to_owned(), "bot 1 (aa)".to_owned())));
+    }
+
+    #[test]
     fn s2_another_server_gets_nothing_until_it_was_accepted() {
         let mut set = Settings::default();
         set.telegram.chat_ids = vec![10];
@@ -358,6 +414,34 @@ mod tests {
         assert_eq!(found.waiting.len(), 1);
         assert!(!found.settings.telegram.is_complete());
         assert_eq!(found.settings.telegram.api_url, Settings::default().telegram.api_url);
+    }
+
+    #[test]
+    fn s2_another_proxy_gets_nothing_until_it_was_accepted() {
+        let mut set = Settings::default();
+        set.telegram.chat_ids = vec![10];
+        set.telegram.user_ids = vec![7];
+        set.telegram.token = Some("bot 1 (aa)".to_owned());
+        let all: BTreeSet<_> = loosenings(&set).iter().map(Loosening::pair).collect();
+        set.telegram.proxy = "http://evil.example:3128".to_owned();
+        let found = effective(&set, &all);
+        assert_eq!(found.waiting.len(), 1);
+        assert!(!found.settings.telegram.is_complete() && found.settings.telegram.proxy.is_empty());
+    }
+
+    #[test]
+    fn s2_a_command_with_a_secret_waits_by_a_name_that_tells_no_secret_and_fits_no_other() {
+        let by = |last: char| {
+            let mut set = Settings::default();
+            set.notify.command = format!("curl https://x.example/bot123456789:AA{}{last}", "b".repeat(32));
+            set
+        };
+        let (one, other) = (by('1'), by('2'));
+        let waits = effective(&one, &BTreeSet::new()).waiting;
+        assert!(!format!("{waits:?} {}", waits[0]).contains("bbbb"), "{waits:?}");
+        let accepted = BTreeSet::from([waits[0].pair()]);
+        assert_eq!(effective(&one, &accepted).settings, one);
+        assert_eq!(effective(&other, &accepted).settings.notify.command, "");
     }
 
     #[test]

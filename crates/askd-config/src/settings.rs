@@ -108,7 +108,7 @@ impl Default for Notify {
 pub struct Telegram {
     /// The file with the bot's token, readable by its owner only. Of the three ways to give a token the first that is set counts.
     pub token_file: String,
-    /// The environment variable of the daemon with the bot's token.
+    /// The name of the environment variable with the bot's token; it counts only for a daemon that you start by `askd daemon`.
     pub token_env: String,
     /// A command that is run by the shell and prints the bot's token.
     pub token_cmd: String,
@@ -121,6 +121,8 @@ pub struct Telegram {
     pub max_open: u64,
     /// The Bot API server.
     pub api_url: String,
+    /// The proxy on the way to the Bot API server; without it there is none, whatever the environment says.
+    pub proxy: String,
     /// Fingerprint of the token that was read; not a key, so that a token is in force only after a person accepted it.
     #[serde(skip)]
     #[schemars(skip)]
@@ -140,6 +142,7 @@ impl Default for Telegram {
             user_ids: Vec::new(),
             max_open: 5,
             api_url: TELEGRAM_API.to_owned(),
+            proxy: String::new(),
             token: None,
         }
     }

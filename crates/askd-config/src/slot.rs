@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use crate::secret;
 use crate::settings::{
     BackgroundDeny, ClientDismiss, HoldBackground, JournalUrl, Subagents, TimedDefault, Unreachable,
 };
@@ -51,6 +52,10 @@ pub(crate) enum Slot<'a> {
     Path(&'a mut String),
     /// The base address of a web service.
     Url(&'a mut String),
+    /// A proxy, or nothing.
+    Proxy(&'a mut String),
+    /// The name of an environment variable, or nothing.
+    Variable(&'a mut String),
     /// Ids; sorted, each once.
     Ids(&'a mut Vec<i64>),
 }
@@ -126,6 +131,21 @@ impl Slot<'_> {
                 }
                 *place = url.to_owned();
             }
+            Slot::Proxy(place) => {
+                let url = one_line(raw.text()?)?.trim_end_matches('/');
+                if !url.is_empty() && !is_proxy(url) {
+                    return Err(Wrong::Value);
+                }
+                *place = url.to_owned();
+            }
+            Slot::Variable(place) => {
+                let name = raw.text()?;
+                let in_name = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+                if !name.bytes().all(in_name) || secret::is_no_name(name) {
+                    return Err(Wrong::Value);
+                }
+                *place = name.to_owned();
+            }
             Slot::Ids(place) => {
                 let mut ids = match raw {
                     Raw::Numbers(ids) => ids.clone().ok_or(Wrong::Value)?,
@@ -155,7 +175,11 @@ impl Slot<'_> {
             Slot::Paths(paths) => {
                 paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":")
             }
-            Slot::Text(text) | Slot::Path(text) | Slot::Url(text) => (*text).clone(),
+            Slot::Text(text)
+            | Slot::Path(text)
+            | Slot::Url(text)
+            | Slot::Proxy(text)
+            | Slot::Variable(text) => (*text).clone(),
             Slot::Ids(ids) => ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", "),
         }
     }
@@ -164,9 +188,13 @@ impl Slot<'_> {
     pub(crate) fn literal(&self) -> String {
         match self {
             Slot::Number(..) | Slot::Switch(_) => self.plain(),
-            Slot::Word(_) | Slot::Journal(_) | Slot::Text(_) | Slot::Path(_) | Slot::Url(_) => {
-                quoted(&self.plain())
-            }
+            Slot::Word(_)
+            | Slot::Journal(_)
+            | Slot::Text(_)
+            | Slot::Path(_)
+            | Slot::Url(_)
+            | Slot::Proxy(_)
+            | Slot::Variable(_) => quoted(&self.plain()),
             Slot::Ids(_) => format!("[{}]", self.plain()),
             Slot::Paths(paths) => {
                 let quoted: Vec<String> =
@@ -192,9 +220,22 @@ impl Slot<'_> {
                 "an address that begins with https://, or with http:// and this machine (127.0.0.1, ::1, localhost)"
                     .to_owned()
             }
+            Slot::Proxy(_) => "\"\", or an address such as http://127.0.0.1:3128, without a password".to_owned(),
+            Slot::Variable(_) => {
+                "the name of a variable (letters, digits and _), not the token itself, or \"\"".to_owned()
+            }
             Slot::Ids(_) => "a list of whole numbers, such as [12345]".to_owned(),
         }
     }
+}
+
+/// Encrypted or not: what goes through is.
+fn is_proxy(url: &str) -> bool {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let host = rest.filter(|rest| !rest.contains('/')).map(|rest| rest.split(':').next().unwrap_or_default());
+    let plain =
+        url.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '@' | '?' | '#' | '\\' | '"' | '<' | '>'));
+    plain && host.is_some_and(|host| !host.is_empty())
 }
 
 /// Most ids of one list.

@@ -1,16 +1,23 @@
 //! The bot's token: read from a file, the environment or a command; never printed, and known to others by a fingerprint.
+//!
+//! Reading may take long (a command asks a keyring) and may fail now and not later (a home that is not mounted yet), so
+//! it is nothing that a start or an ask may wait for: see [`Way::read`].
 
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 
+use crate::secret::{LEAST, MOST as LONGEST, covered, in_token};
 use crate::settings::Telegram;
 
 /// Longest text with a token in it, in bytes.
@@ -38,15 +45,21 @@ impl fmt::Display for Secret {
 /// Why there is no token. The message never has a part of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    #[error("telegram.token_file {}: {why}", askd_text::safe(path).text)]
+    #[error("telegram.token_file {}: {why}", askd_text::safe(&covered(path)).text)]
     File { path: String, why: String },
-    #[error("telegram.token_env: the daemon has no environment variable {}", askd_text::safe(.0).text)]
-    Env(String),
-    /// It may well be the token itself.
-    #[error("telegram.token_env: this is no name of an environment variable (letters, digits and _)")]
-    NotAName,
+    /// Without its name, which may well be a token.
+    #[error("telegram.token_env: the daemon's environment has no variable of this name")]
+    Env,
+    /// Whoever starts a daemon on the way to something else says nothing by its environment.
+    #[error(
+        "telegram.token_env: this daemon was started by a command or an agent and takes no variable of theirs; stop it and run `askd daemon` yourself, or use token_file or token_cmd"
+    )]
+    NoEnv,
     #[error("telegram.token_cmd: {0}")]
     Command(String),
+    /// It was not even tried.
+    #[error("the bot's token cannot be read: {0}")]
+    NotRead(String),
     #[error(
         "{from}: what is there is not a bot token (digits, a colon, and at least 30 letters, digits, - or _)"
     )]
@@ -58,36 +71,13 @@ impl Secret {
     pub fn parse(text: &str, from: &'static str) -> Result<Self, TokenError> {
         let text = text.trim();
         let looks = text.split_once(':').is_some_and(|(bot, secret)| {
-            let inner = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'_';
             !bot.is_empty()
                 && bot.len() <= 20
                 && bot.bytes().all(|c| c.is_ascii_digit())
-                && (30..=100).contains(&secret.len())
-                && secret.bytes().all(inner)
+                && (LEAST..=LONGEST).contains(&secret.len())
+                && secret.bytes().all(in_token)
         });
         if looks { Ok(Self(text.to_owned())) } else { Err(TokenError::NotAToken { from }) }
-    }
-
-    /// Reads it as the settings say; `None`: no way is set. A command is run, so not before a person accepted it.
-    pub fn read(from: &Telegram) -> Result<Option<Self>, TokenError> {
-        if !from.token_file.is_empty() {
-            let text = file(Path::new(&from.token_file))
-                .map_err(|why| TokenError::File { path: from.token_file.clone(), why })?;
-            return Self::parse(&text, "telegram.token_file").map(Some);
-        }
-        if !from.token_env.is_empty() {
-            let in_name = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
-            if !from.token_env.bytes().all(in_name) {
-                return Err(TokenError::NotAName);
-            }
-            let text = std::env::var(&from.token_env).map_err(|_| TokenError::Env(from.token_env.clone()))?;
-            return Self::parse(&text, "telegram.token_env").map(Some);
-        }
-        if !from.token_cmd.is_empty() {
-            let text = command(&from.token_cmd).map_err(TokenError::Command)?;
-            return Self::parse(&text, "telegram.token_cmd").map(Some);
-        }
-        Ok(None)
     }
 
     /// The token itself, for the one request line that needs it.
@@ -101,6 +91,48 @@ impl Secret {
         let hash = Sha256::digest(self.0.as_bytes());
         let digits: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         format!("bot {bot} ({digits})")
+    }
+}
+
+/// Where a token comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// A file's path.
+    File(String),
+    /// A variable's name.
+    Env(String),
+    /// A line for the shell. It is run by [`Way::read`], so not before a person accepted it.
+    Command(String),
+}
+
+impl Way {
+    /// The first that is set; `None`: none is.
+    pub fn of(from: &Telegram) -> Option<Self> {
+        let set = |text: &String| (!text.is_empty()).then(|| text.clone());
+        set(&from.token_file)
+            .map(Self::File)
+            .or_else(|| set(&from.token_env).map(Self::Env))
+            .or_else(|| set(&from.token_cmd).map(Self::Command))
+    }
+
+    /// Reads it. That may take 15 seconds, or until `stop` is set: a command that still runs then is ended with
+    /// everything it started.
+    pub fn read(&self, stop: &AtomicBool) -> Result<Secret, TokenError> {
+        match self {
+            Self::File(path) => {
+                let text =
+                    file(Path::new(path)).map_err(|why| TokenError::File { path: path.clone(), why })?;
+                Secret::parse(&text, "telegram.token_file")
+            }
+            Self::Env(name) => {
+                let text = std::env::var(name).map_err(|_| TokenError::Env)?;
+                Secret::parse(&text, "telegram.token_env")
+            }
+            Self::Command(line) => {
+                let text = command(line, PATIENCE, stop).map_err(TokenError::Command)?;
+                Secret::parse(&text, "telegram.token_cmd")
+            }
+        }
     }
 }
 
@@ -127,9 +159,11 @@ fn file(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn command(line: &str) -> Result<String, String> {
+fn command(line: &str, patience: Duration, stop: &AtomicBool) -> Result<String, String> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // So that it can be ended with everything it started.
+    shell.process_group(0);
     let mut child = shell.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     let out = child.stdout.take();
     let (sender, printed) = mpsc::channel();
@@ -139,22 +173,32 @@ fn command(line: &str) -> Result<String, String> {
         let _ = out.map(|out| BufReader::new(out.take(MOST)).read_line(&mut text));
         let _ = sender.send(text);
     });
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + patience;
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => break,
             Ok(Some(status)) => return Err(format!("ended with {status}")),
+            Ok(None) if stop.load(Ordering::SeqCst) => {
+                end_group(&mut child);
+                return Err("was stopped".to_owned());
+            }
             Ok(None) if Instant::now() < end => std::thread::sleep(LOOK),
             Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("did not end within {} s", PATIENCE.as_secs()));
+                end_group(&mut child);
+                return Err(format!("did not end within {} s", patience.as_secs()));
             }
             Err(error) => return Err(format!("cannot be waited for: {error}")),
         }
     }
     let left = end.saturating_duration_since(Instant::now());
     printed.recv_timeout(left).map_err(|_| "it ended and printed no line".to_owned())
+}
+
+/// Ends a child that leads a process group, and the group with it.
+fn end_group(child: &mut Child) {
+    // Before it is waited for: until then its number is nobody else's.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    let _ = child.wait();
 }
 
 #[cfg(test)]
@@ -165,12 +209,20 @@ mod tests {
 
     const TOKEN: &str = "123456:AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr";
 
-    fn telegram(path: &Path) -> Telegram {
-        Telegram { token_file: path.display().to_string(), ..Telegram::default() }
+    fn read(way: Way) -> Result<Secret, TokenError> {
+        way.read(&AtomicBool::new(false))
+    }
+
+    fn read_file(path: &Path) -> Result<Secret, TokenError> {
+        read(Way::File(path.display().to_string()))
+    }
+
+    fn runs(line: &str, patience: Duration) -> Result<String, String> {
+        command(line, patience, &AtomicBool::new(false))
     }
 
     #[test]
-    fn s10_no_text_about_a_token_has_it() {
+    fn no_text_about_a_token_has_it() {
         let secret = Secret::parse(&format!(" {TOKEN}\n"), "x").unwrap();
         assert_eq!(secret.expose(), TOKEN);
         let all = format!("{secret:?} {secret} {}", secret.fingerprint());
@@ -178,9 +230,8 @@ mod tests {
         assert!(secret.fingerprint().starts_with("bot 123456 ("));
         let broken = Secret::parse("123456 AAbbCCddEEffGGhhIIjjKKllMMnn", "x").unwrap_err();
         assert!(!broken.to_string().contains("AAbb"));
-        let pasted = Telegram { token_env: TOKEN.to_owned(), ..Telegram::default() };
-        assert_eq!(Secret::read(&pasted), Err(TokenError::NotAName));
-        assert!(!TokenError::NotAName.to_string().contains("AAbb"));
+        let pasted = read(Way::Env("AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr".to_owned())).unwrap_err();
+        assert!(!pasted.to_string().contains("AAbb"));
     }
 
     #[test]
@@ -189,37 +240,64 @@ mod tests {
         let (held, keep) = std::io::pipe().unwrap();
         let line = format!("cat <&{} & echo {TOKEN}", std::os::fd::AsRawFd::as_raw_fd(&held));
         rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
-        assert_eq!(command(&line), Ok(format!("{TOKEN}\n")));
+        assert_eq!(runs(&line, PATIENCE), Ok(format!("{TOKEN}\n")));
         drop(keep);
     }
 
     #[test]
-    fn s10_a_token_file_is_its_owners_alone() {
+    fn a_command_that_hangs_is_ended_with_everything_it_started() {
+        // Each of them holds the pipe until it ends.
+        let (mut held, keep) = std::io::pipe().unwrap();
+        rustix::io::fcntl_setfd(&keep, rustix::io::FdFlags::empty()).unwrap();
+        let line = "sleep 3600 | (sleep 3600; cat) | cat";
+        let ended = runs(line, Duration::from_millis(100));
+        assert!(ended.unwrap_err().contains("did not end within"));
+        let stopped = command(line, Duration::from_secs(3600), &AtomicBool::new(true));
+        assert_eq!(stopped.unwrap_err(), "was stopped");
+        drop(keep);
+        // This would never come back.
+        let mut rest = Vec::new();
+        assert_eq!(held.read_to_end(&mut rest).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_token_file_is_its_owners_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, TOKEN).unwrap();
         let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         for bad in [0o640, 0o604, 0o660] {
             mode(bad);
-            let error = Secret::read(&telegram(&path)).unwrap_err().to_string();
+            let error = read_file(&path).unwrap_err().to_string();
             assert!(error.contains("chmod 600"), "{error}");
         }
         mode(0o600);
-        assert_eq!(Secret::read(&telegram(&path)).unwrap().unwrap().expose(), TOKEN);
+        assert_eq!(read_file(&path).unwrap().expose(), TOKEN);
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let error = Secret::read(&telegram(&link)).unwrap_err().to_string();
+        let error = read_file(&link).unwrap_err().to_string();
         assert!(error.contains("symbolic link"), "{error}");
-        let error = Secret::read(&telegram(dir.path())).unwrap_err().to_string();
+        let error = read_file(dir.path()).unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
     }
 
     #[test]
     fn a_command_prints_it_or_its_failure_is_told() {
-        let by = |line: &str| Secret::read(&Telegram { token_cmd: line.to_owned(), ..Telegram::default() });
-        assert_eq!(by(&format!("echo {TOKEN}")).unwrap().unwrap().expose(), TOKEN);
+        let by = |line: &str| read(Way::Command(line.to_owned()));
+        assert_eq!(by(&format!("echo {TOKEN}")).unwrap().expose(), TOKEN);
         assert!(by("exit 3").unwrap_err().to_string().contains("ended with"));
         assert!(matches!(by("echo no").unwrap_err(), TokenError::NotAToken { .. }));
-        assert_eq!(Secret::read(&Telegram::default()), Ok(None));
+    }
+
+    #[test]
+    fn the_first_way_that_is_set_counts() {
+        let mut from = Telegram::default();
+        assert_eq!(Way::of(&from), None);
+        from.token_cmd = "c".to_owned();
+        assert_eq!(Way::of(&from), Some(Way::Command("c".to_owned())));
+        from.token_env = "E".to_owned();
+        assert_eq!(Way::of(&from), Some(Way::Env("E".to_owned())));
+        from.token_file = "/f".to_owned();
+        assert_eq!(Way::of(&from), Some(Way::File("/f".to_owned())));
     }
 }

@@ -23,6 +23,7 @@ mod publish;
 mod server;
 mod settings;
 mod start;
+mod token;
 
 use askd_serve::{clock, masked, view};
 pub use settings::{InForce, SettingsWatch};

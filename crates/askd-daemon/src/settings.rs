@@ -9,14 +9,16 @@ use std::sync::{Arc, Mutex};
 
 use askd_config::{
     BackgroundDeny, Config, ConfigErrors, Effective, HoldBackground, Layers, Origin, Secret, TimedDefault,
-    Unreachable,
+    Unreachable, Way,
 };
 use askd_core::settings as core;
 use askd_core::{Command, Decision};
 use askd_wire::Loosening;
+use tokio::sync::Notify;
 
 use crate::engine::Engine;
 use crate::publish::{Hub, What};
+use crate::token::Token;
 
 /// Where settings come from, besides the file.
 #[derive(Debug, Clone)]
@@ -65,7 +67,8 @@ impl Sources {
                 Unreachable::WhenNoneAttached => core::Unreachable::WhenNoneAttached,
             },
             no_surfaces: self.no_surfaces,
-            remotes: u32::from(!self.no_surfaces && from.telegram.is_complete()),
+            // One whose token is not there yet counts too: an answer may wait there.
+            remotes: u32::from(!self.no_surfaces && (from.telegram.is_complete() || effective.awaits_token)),
             hold_background: match from.hook.hold_background {
                 HoldBackground::Auto => core::HoldBackground::Auto,
                 HoldBackground::Always => core::HoldBackground::Always,
@@ -101,26 +104,16 @@ pub struct InForce {
     pub token: Option<Secret>,
 }
 
-/// Settings as they are wanted: those of the config, with the token that they lead to.
-pub(crate) struct Wanted {
-    pub(crate) settings: askd_config::Settings,
-    token: Option<Secret>,
-    problem: Option<String>,
+/// The way to the token. A command is one once a person accepted it.
+fn way(config: &Config, accepted: &BTreeSet<(String, String)>) -> Option<Way> {
+    Way::of(&askd_config::effective(config.settings(), accepted).settings.telegram)
 }
 
-/// Reads what the config leads to. It may run a command, once a person accepted that.
-pub(crate) fn wanted(config: &Config, accepted: &BTreeSet<(String, String)>) -> Wanted {
+/// What is in force of a config, with the token that was read.
+fn effective(config: &Config, accepted: &BTreeSet<(String, String)>, token: &Token) -> Effective {
     let mut settings = config.settings().clone();
-    let mut from = settings.telegram.clone();
-    if !accepted.contains(&("telegram.token_cmd".to_owned(), from.token_cmd.clone())) {
-        from.token_cmd.clear();
-    }
-    let (token, problem) = match Secret::read(&from) {
-        Ok(token) => (token, None),
-        Err(error) => (None, Some(format!("Telegram is off: {error}"))),
-    };
-    settings.telegram.token = token.as_ref().map(Secret::fingerprint);
-    Wanted { settings, token, problem }
+    settings.telegram.token = token.secret().map(Secret::fingerprint);
+    askd_config::effective(&settings, accepted)
 }
 
 /// The settings in force, and what waits for a person.
@@ -130,15 +123,14 @@ pub(crate) struct Live {
     now: Mutex<Known>,
     /// Two readings at a time could leave the older one in force.
     reading: tokio::sync::Mutex<()>,
+    token_news: Notify,
 }
 
 struct Known {
     config: Config,
     /// What is acted on, whatever the file says.
     in_force: askd_config::Settings,
-    token: Option<Secret>,
-    /// Why there is no token although one is wanted.
-    no_token: Option<String>,
+    token: Token,
     waiting: Vec<askd_config::Loosening>,
     /// Why the file that is there is not acted on.
     broken: Option<String>,
@@ -147,40 +139,73 @@ struct Known {
 }
 
 impl Live {
-    /// `config` was read from `sources` at the start.
+    /// `config` was read from `sources` at the start. Beside it what is in force at first, without a token.
     pub(crate) fn new(
         sources: Sources,
         config: Config,
-        wanted: Wanted,
-        effective: &Effective,
+        accepted: &BTreeSet<(String, String)>,
         watch: Option<SettingsWatch>,
-    ) -> Self {
+    ) -> (Self, Effective) {
+        let token = Token::by(way(&config, accepted));
+        let effective = effective(&config, accepted, &token);
         let known = Known {
             in_force: effective.settings.clone(),
-            token: wanted.token,
-            no_token: wanted.problem,
+            token,
             waiting: effective.waiting.clone(),
             broken: None,
             file: stamp(&sources.file),
             config,
         };
-        Self { sources, watch, now: Mutex::new(known), reading: tokio::sync::Mutex::default() }
+        let reading = tokio::sync::Mutex::default();
+        (Self { sources, watch, now: Mutex::new(known), reading, token_news: Notify::new() }, effective)
+    }
+
+    pub(crate) fn for_core(&self, effective: &Effective) -> core::Settings {
+        self.now.lock().map(|known| self.sources.for_core(effective, &known.config)).unwrap_or_default()
     }
 
     /// Tells the settings in force to whoever acts on them beside the daemon.
     pub(crate) fn tell(&self) {
         let told = self.now.lock().ok().map(|known| InForce {
             settings: known.in_force.clone(),
-            token: known.token.clone().filter(|_| known.in_force.telegram.is_complete()),
+            token: known.token.secret().cloned().filter(|_| known.in_force.telegram.is_complete()),
         });
         if let (Some(watch), Some(in_force)) = (&self.watch, told) {
             (watch.0)(&in_force);
         }
     }
 
-    /// Telegram is configured, and a person accepted that.
-    pub(crate) fn telegram(&self) -> bool {
-        !self.sources.no_surfaces && self.now.lock().is_ok_and(|known| known.in_force.telegram.is_complete())
+    /// Telegram is configured, and a person accepted that, or why it cannot be; what is wrong with its token.
+    pub(crate) fn telegram(&self) -> Option<Option<String>> {
+        let known = self.now.lock().ok().filter(|_| !self.sources.no_surfaces)?;
+        let trouble = known.token.trouble();
+        (trouble.is_some() || known.token.is_pending() || known.in_force.telegram.is_complete())
+            .then_some(trouble)
+    }
+
+    /// What waits for a person may not be all: the token is being read.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.now.lock().is_ok_and(|known| known.token.is_pending())
+    }
+
+    /// Somebody looks at how askd is. `refused`: the bot's server does not take the token.
+    pub(crate) fn look_again(&self, refused: bool) {
+        if self.with_token(|token| token.look_again(refused)) == Some(true) {
+            self.token_news.notify_one();
+        }
+    }
+
+    /// Variables of the environment are those of a person.
+    pub(crate) fn env_counts(&self) -> bool {
+        self.sources.env
+    }
+
+    pub(crate) fn token_news(&self) -> &Notify {
+        &self.token_news
+    }
+
+    pub(crate) fn with_token<T>(&self, look: impl FnOnce(&mut Token) -> T) -> Option<T> {
+        self.now.lock().ok().map(|mut known| look(&mut known.token))
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -200,14 +225,14 @@ impl Live {
     pub(crate) fn notices(&self) -> Vec<String> {
         let Ok(known) = self.now.lock() else { return Vec::new() };
         let broken = known.broken.iter().cloned();
-        let no_token = known.no_token.iter().cloned();
-        broken.chain(no_token).chain(askd_config::warnings(&known.in_force)).collect()
+        broken.chain(known.token.notice()).chain(askd_config::warnings(&known.in_force)).collect()
     }
 
     /// The same, with what waits for a person.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut all = self.notices();
         if let Ok(known) = self.now.lock() {
+            all.extend(known.token.trouble().map(|trouble| format!("Telegram does not work: {trouble}")));
             all.extend(known.waiting.iter().map(ToString::to_string));
         }
         all
@@ -227,7 +252,7 @@ impl Live {
         match self.sources.load() {
             Ok(config) => {
                 let before = self.in_force();
-                self.adopt(config, engine, hub).await;
+                self.adopt(config, true, engine, hub).await;
                 let after = self.in_force();
                 if before.0 != after.0 {
                     let text = "the config was changed: it is in force for asks made from now on";
@@ -252,12 +277,12 @@ impl Live {
         }
     }
 
-    /// Puts settings into force again after a person accepted one.
+    /// Puts settings into force again after a person accepted one, or the token was read.
     pub(crate) async fn reconsider(&self, engine: &Engine, hub: &Hub) {
         let _one = self.reading.lock().await;
         let config = self.now.lock().ok().map(|known| known.config.clone());
         if let Some(config) = config {
-            self.adopt(config, engine, hub).await;
+            self.adopt(config, false, engine, hub).await;
         }
     }
 
@@ -267,23 +292,27 @@ impl Live {
         (known.as_ref().map(|k| k.in_force.clone()), known.is_some_and(|k| k.broken.is_some()))
     }
 
-    async fn adopt(&self, config: Config, engine: &Engine, hub: &Hub) {
+    async fn adopt(&self, config: Config, again: bool, engine: &Engine, hub: &Hub) {
         let accepted = engine.loosenings().await;
-        let (asked, known) = (config.clone(), accepted.clone());
-        let Ok(wanted) = tokio::task::spawn_blocking(move || wanted(&asked, &known)).await else { return };
-        let effective = askd_config::effective(&wanted.settings, &accepted);
-        engine.set_settings(self.sources.for_core(&effective, &config));
-        forget(engine, &effective.obsolete).await;
-        for waiting in &effective.waiting {
-            hub.send(What::Notice(waiting.to_string()));
-        }
-        if let Ok(mut known) = self.now.lock() {
-            known.in_force = effective.settings;
-            known.token = wanted.token;
-            known.no_token = wanted.problem;
+        let (effective, told) = {
+            let Ok(mut known) = self.now.lock() else { return };
+            if known.token.set_way(way(&config, &accepted), again) {
+                self.token_news.notify_one();
+            }
+            let effective = effective(&config, &accepted, &known.token);
+            let is_new = |waits: &&askd_config::Loosening| !known.waiting.contains(waits);
+            let told: Vec<String> =
+                effective.waiting.iter().filter(is_new).map(ToString::to_string).collect();
+            known.in_force = effective.settings.clone();
             known.broken = None;
-            known.waiting = effective.waiting;
+            known.waiting = effective.waiting.clone();
             known.config = config;
+            (effective, told)
+        };
+        engine.set_settings(self.for_core(&effective));
+        forget(engine, &effective.obsolete).await;
+        for text in told {
+            hub.send(What::Notice(text));
         }
         self.tell();
     }

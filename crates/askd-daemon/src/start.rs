@@ -32,7 +32,7 @@ use crate::peer::{self, Peer};
 use crate::publish::{self, Hub, What};
 use crate::server::{self, Door, Traffic};
 use crate::settings::{self, Live, SettingsWatch, Sources};
-use crate::{agents, alarm, edits};
+use crate::{agents, alarm, edits, token};
 
 /// How long replies may take to get out when the daemon leaves.
 const LAST_REPLIES: Duration = Duration::from_secs(2);
@@ -130,16 +130,13 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let ids = Box::new(RandomIds);
     let first = askd_core::Settings::default();
     let mut writer = Writer::open(journal, first, ids, Box::new(CrashPoint::from_env()), clock.now())?;
-    let wanted = settings::wanted(&config, writer.state().loosenings());
-    let effective = askd_config::effective(&wanted.settings, writer.state().loosenings());
-    writer.set_settings(sources.for_core(&effective, &config));
-    let obsolete = effective.obsolete.clone();
     let retention_ms =
         i64::try_from(config.settings().journal.retention_days).unwrap_or(i64::MAX / DAY_MS) * DAY_MS;
+    let (live, effective) = Live::new(sources, config, writer.state().loosenings(), options.watch.clone());
+    writer.set_settings(live.for_core(&effective));
     if options.watch.is_some() {
         peer::trust_guests();
     }
-    let live = Live::new(sources, config, wanted, &effective, options.watch.clone());
 
     // One thread serves the sockets beside the writer's: what they hand each other does not go over a third.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -156,7 +153,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let outlets = Outlets { published, alarm, agents: found };
         let (engine, thread) =
             Engine::start(writer, clock, outlets).map_err(io_error("the writer thread"))?;
-        settings::forget(&engine, &obsolete).await;
+        settings::forget(&engine, &effective.obsolete).await;
         engine.run(Command::Woke).await;
 
         let (leave, mut leaving) = watch::channel(None);
@@ -206,6 +203,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let edits = tokio::spawn(edits::follow(Arc::clone(&app)));
         announce(places)?;
         app.live.tell();
+        let token = tokio::spawn(token::keep(Arc::clone(&app)));
         tracing::info!("askd {VERSION} listens in {}", places.run_dir().display());
 
         let how = until_told(&mut leaving).await?;
@@ -226,6 +224,8 @@ pub fn run(options: Options) -> Result<(), StartError> {
         prune.abort();
         tidy.abort();
         edits.abort();
+        // It ends what it runs.
+        let _ = tokio::time::timeout(LAST_REPLIES, token).await;
         let _ = fs::remove_file(places.ask_sock());
         let _ = fs::remove_file(places.answer_sock());
         let _ = tokio::task::spawn_blocking(move || thread.join()).await;

@@ -328,7 +328,7 @@ fn t12_a_bulk_answer_settles_exactly_the_asks_that_it_names() {
 }
 
 #[test]
-fn s10_what_goes_to_a_remote_surface_has_its_secrets_covered_and_is_answered_all_the_same() {
+fn what_goes_to_a_remote_surface_has_its_secrets_covered_and_is_answered_all_the_same() {
     let world = World::start();
     // Put together here, so that no scanner takes it for a leaked one.
     let secret = "aB3dE5gH7jK9".repeat(3);

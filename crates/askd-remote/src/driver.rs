@@ -9,13 +9,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use askd_client::{Answers, CallError, Events, Places, daemon};
 use askd_wire::{
-    Ask, AskState, Code, PermissionsCommand, PermissionsText, RegisterSurface, Scope, StreamEvent,
+    Ask, AskState, Code, PermissionsCommand, PermissionsText, Problem, RegisterSurface, Scope, StreamEvent,
     SurfaceKind, SurfaceReport,
 };
 use rustix::net::Shutdown;
 use serde_json::Value;
 
-use crate::surface::{Back, Hands, Now, Out, Reply, Step, Surface, Told, Wish};
+use crate::surface::{Back, Hands, Now, Out, Reply, Step, Surface, Ticket, Told, Wish};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -278,23 +278,11 @@ impl<S: Surface, H: Hands<S>> Driver<S, H> {
             }
             Wish::Look { ticket, ask } => {
                 let found = self.with(|answers, surface| answers.show_on(&ask, surface.unwrap_or_default()));
-                return Some(match found {
-                    Some(Ok(ask)) => Reply::Looked { ticket, ask: Some(Box::new(ask)) },
-                    Some(Err(problem)) if problem.code == Code::UnknownAsk => {
-                        Reply::Looked { ticket, ask: None }
-                    }
-                    Some(Err(problem)) => Reply::Failed { ticket, why: why(*problem) },
-                    None => Reply::Lost { ticket },
-                });
+                return Some(looked(ticket, found));
             }
             Wish::List { ticket } => {
-                let found: Option<Result<Vec<Ask>, _>> =
-                    self.with(|answers, surface| answers.list_on(surface.unwrap_or_default()));
-                return Some(match found {
-                    Some(Ok(asks)) => Reply::Listed { ticket, asks },
-                    Some(Err(problem)) => Reply::Failed { ticket, why: why(*problem) },
-                    None => Reply::Lost { ticket },
-                });
+                let found = self.with(|answers, surface| answers.list_on(surface.unwrap_or_default()));
+                return Some(listed(ticket, found));
             }
             Wish::Command { ticket, text } => {
                 let said = self.with(|answers, surface| {
@@ -326,7 +314,7 @@ impl<S: Surface, H: Hands<S>> Driver<S, H> {
     fn with<T>(
         &mut self,
         mut ask: impl FnMut(&mut Answers, Option<&str>) -> Result<T, CallError>,
-    ) -> Option<Result<T, Box<askd_wire::Problem>>> {
+    ) -> Option<Result<T, Box<Problem>>> {
         for _ in 0..2 {
             let attached = self.attached.as_mut()?;
             match ask(&mut attached.answers, attached.surface.as_deref()) {
@@ -346,8 +334,30 @@ impl<S: Surface, H: Hands<S>> Driver<S, H> {
     }
 }
 
+/// What the daemon said; `None`: it was not to be asked.
+type Said<T> = Option<Result<T, Box<Problem>>>;
+
+/// Only "there is no such ask" means that there is none.
+fn looked(ticket: Ticket, found: Said<Ask>) -> Reply {
+    match found {
+        Some(Ok(ask)) => Reply::Looked { ticket, ask: Some(Box::new(ask)) },
+        Some(Err(problem)) if problem.code == Code::UnknownAsk => Reply::Looked { ticket, ask: None },
+        Some(Err(problem)) => Reply::Failed { ticket, why: why(*problem) },
+        None => Reply::Lost { ticket },
+    }
+}
+
+/// A refusal is not an empty list.
+fn listed(ticket: Ticket, found: Said<Vec<Ask>>) -> Reply {
+    match found {
+        Some(Ok(asks)) => Reply::Listed { ticket, asks },
+        Some(Err(problem)) => Reply::Failed { ticket, why: why(*problem) },
+        None => Reply::Lost { ticket },
+    }
+}
+
 /// For people.
-fn why(problem: askd_wire::Problem) -> String {
+fn why(problem: Problem) -> String {
     problem.detail.unwrap_or(problem.title)
 }
 
@@ -364,4 +374,33 @@ fn read<H>(mut events: Events, stream: u64, queue: &Sender<Message<H>>) {
         }
     };
     let _ = queue.send(Message::Lost(stream, why));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T>(code: Code) -> Said<T> {
+        let problem = Problem {
+            kind: String::new(),
+            title: "no".to_owned(),
+            status: 503,
+            detail: Some("the daemon is stopping".to_owned()),
+            code,
+            recorded: None,
+            ask: None,
+        };
+        Some(Err(Box::new(problem)))
+    }
+
+    #[test]
+    fn a_refusal_is_neither_an_empty_list_nor_an_unknown_ask() {
+        assert!(matches!(listed(1, Some(Ok(Vec::new()))), Reply::Listed { ticket: 1, .. }));
+        let said = listed(2, refused(Code::NotRecorded));
+        assert!(matches!(said, Reply::Failed { ticket: 2, why } if why == "the daemon is stopping"));
+        assert!(matches!(listed(3, None), Reply::Lost { ticket: 3 }));
+        assert!(matches!(looked(4, refused(Code::UnknownAsk)), Reply::Looked { ticket: 4, ask: None }));
+        assert!(matches!(looked(5, refused(Code::NotRecorded)), Reply::Failed { ticket: 5, .. }));
+        assert!(matches!(looked(6, None), Reply::Lost { ticket: 6 }));
+    }
 }

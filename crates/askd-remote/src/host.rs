@@ -1,7 +1,8 @@
 //! What lives in the daemon's process: starts, replaces and ends surfaces as the settings in force say.
 
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use askd_client::Places;
 use askd_config::{Secret, Settings, Telegram as Wanted};
@@ -28,15 +29,25 @@ struct InForce {
 /// A host of remote surfaces.
 #[derive(Debug)]
 pub struct Host {
-    settings: Sender<InForce>,
+    /// `None`: it is to end.
+    settings: Mutex<Option<Sender<InForce>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Host {
     /// Starts its thread; nothing else happens before [`Host::set`].
     pub fn start(places: Places) -> std::io::Result<Self> {
         let (settings, changes) = channel();
-        thread::Builder::new().name("remote".to_owned()).spawn(move || serve(&places, &changes))?;
-        Ok(Self { settings })
+        let thread =
+            thread::Builder::new().name("remote".to_owned()).spawn(move || serve(&places, &changes))?;
+        Ok(Self { settings: Mutex::new(Some(settings)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Ends its surfaces and the commands that they run, and returns when they have ended.
+    pub fn stop(&self) {
+        drop(self.settings.lock().map(|mut settings| settings.take()));
+        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+        let _ = thread.map(JoinHandle::join);
     }
 
     /// Tells it what is in force. Returns at once.
@@ -47,7 +58,11 @@ impl Host {
             notify: settings.notify.command.clone(),
             token_env: settings.telegram.token_env.clone(),
         };
-        let _ = self.settings.send(in_force);
+        if let Ok(settings) = self.settings.lock()
+            && let Some(settings) = settings.as_ref()
+        {
+            let _ = settings.send(in_force);
+        }
     }
 }
 
@@ -79,6 +94,8 @@ fn serve(places: &Places, changes: &Receiver<InForce>) {
         }
         before = Some(now);
     }
+    telegram.map(Running::stop);
+    notify.map(Running::stop);
 }
 
 fn begin(places: &Places, wanted: &Wanted, token: &Secret) -> Option<Running<Heard>> {
@@ -93,7 +110,9 @@ fn begin(places: &Places, wanted: &Wanted, token: &Secret) -> Option<Running<Hea
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let reader = Reader { sessions: Sessions::new(home, Some(host)), zone: TimeZone::system() };
     let machine = Machine::new(setup, reader, fresh_key()?);
-    let hands = BotHands::new(Api::new(&wanted.api_url, token.clone()));
+    let api = Api::new(&wanted.api_url, &wanted.proxy, token.clone());
+    let api = api.map_err(|error| tracing::warn!("Telegram: {error}")).ok()?;
+    let hands = BotHands::new(api);
     let running = driver::run(places.clone(), machine, hands);
     running.map_err(|error| tracing::warn!("Telegram: no thread can be made: {error}")).ok()
 }

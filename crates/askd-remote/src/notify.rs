@@ -3,13 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command as Process, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use askd_wire::Ask;
 use askd_words as words;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
 use crate::surface::{About, Back, Hands, Now, Out, Reply, Surface, Told};
@@ -71,10 +75,20 @@ impl Surface for Notify {
     fn tick(&mut self, _now: Now, _out: &mut Out<String>) {}
 }
 
-/// Runs the command, one after the other.
+/// Runs the command, one after the other. When it is dropped the one that runs is ended.
 #[derive(Debug)]
 pub(crate) struct Command {
     jobs: Option<SyncSender<String>>,
+    thread: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.jobs = None;
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 impl Command {
@@ -82,9 +96,13 @@ impl Command {
     pub(crate) fn new(line: &str, hidden: &str) -> Self {
         let (sender, jobs) = sync_channel(MOST_WAITING);
         let (line, hidden) = (line.to_owned(), hidden.to_owned());
-        let thread = thread::Builder::new().name("notify".to_owned());
-        let jobs = thread.spawn(move || work(&line, &hidden, &jobs)).ok().map(|_| sender);
-        Self { jobs }
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = thread::Builder::new().name("notify".to_owned()).spawn({
+            let stop = Arc::clone(&stop);
+            move || work(&line, &hidden, &jobs, &stop)
+        });
+        let thread = thread.ok();
+        Self { jobs: thread.is_some().then_some(sender), thread, stop }
     }
 }
 
@@ -97,17 +115,22 @@ impl Hands<Notify> for Command {
     }
 }
 
-fn work(line: &str, hidden: &str, jobs: &Receiver<String>) {
+fn work(line: &str, hidden: &str, jobs: &Receiver<String>, stop: &AtomicBool) {
     while let Ok(ask) = jobs.recv() {
-        if let Err(why) = run(line, hidden, ask) {
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        if let Err(why) = run(line, hidden, ask, PATIENCE, stop) {
             tracing::warn!("notify.command: {why}");
         }
     }
 }
 
-fn run(line: &str, hidden: &str, ask: String) -> Result<(), String> {
+fn run(line: &str, hidden: &str, ask: String, patience: Duration, stop: &AtomicBool) -> Result<(), String> {
     let mut shell = Process::new("/bin/sh");
     shell.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // So that it can be ended with everything it started.
+    shell.process_group(0);
     if !hidden.is_empty() {
         shell.env_remove(hidden);
     }
@@ -119,22 +142,57 @@ fn run(line: &str, hidden: &str, ask: String) -> Result<(), String> {
             let _ = stdin.write_all(b"\n");
         });
     }
-    wait(&mut child)
+    wait(&mut child, patience, stop)
 }
 
-fn wait(child: &mut Child) -> Result<(), String> {
-    let end = Instant::now() + PATIENCE;
+fn wait(child: &mut Child, patience: Duration, stop: &AtomicBool) -> Result<(), String> {
+    let end = Instant::now() + patience;
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(format!("ended with {status}")),
+            Ok(None) if stop.load(Ordering::SeqCst) => {
+                end_group(child);
+                return Err("was ended: it is not wanted any more".to_owned());
+            }
             Ok(None) if Instant::now() < end => thread::sleep(LOOK),
             Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("did not end within {} s and was ended", PATIENCE.as_secs()));
+                end_group(child);
+                return Err(format!("did not end within {} s and was ended", patience.as_secs()));
             }
             Err(error) => return Err(format!("cannot be waited for: {error}")),
         }
+    }
+}
+
+/// Ends a child that leads a process group, and the group with it.
+fn end_group(child: &mut Child) {
+    // Before it is waited for: until then its number is nobody else's.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_everything_it_started() {
+        // Each of them holds the pipe until it ends.
+        let (mut held, keep) = std::io::pipe().unwrap();
+        rustix::io::fcntl_setfd(&keep, rustix::io::FdFlags::empty()).unwrap();
+        let line = "(sleep 3600 | cat) & sleep 3600 | (sleep 3600; cat)";
+        // More than a pipe holds: whoever writes it is not left behind either.
+        let ask = "x".repeat(1 << 20);
+        let ended = run(line, "", ask.clone(), Duration::from_millis(100), &AtomicBool::new(false));
+        assert!(ended.unwrap_err().contains("was ended"));
+        let stopped = run(line, "", ask, Duration::from_secs(3600), &AtomicBool::new(true));
+        assert!(stopped.unwrap_err().contains("not wanted"));
+        drop(keep);
+        // This would never come back.
+        let mut rest = Vec::new();
+        assert_eq!(held.read_to_end(&mut rest).unwrap(), 0);
     }
 }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s10_only_a_text_with_a_secret_is_changed() {
+    fn only_a_text_with_a_secret_is_changed() {
         let secret = format!("ghp_{}", "aB3dE5gH7jK9".repeat(3));
         for (text, expected) in [
             ("what\u{202e}ever", "what\u{202e}ever".to_owned()),

@@ -33,6 +33,9 @@ pub struct Health {
     /// Settings in the config that would loosen the rules and wait for `askd config accept`.
     #[serde(default)]
     pub waiting_loosenings: Vec<Loosening>,
+    /// More may wait in a moment: what the config leads to is being read.
+    #[serde(default)]
+    pub reading: bool,
     /// What else a person should know of the settings: a config that is broken, dangerous values, what was changed over
     /// the config. Not safe to print as they are.
     #[serde(default)]

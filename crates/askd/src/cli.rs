@@ -286,6 +286,9 @@ pub(crate) struct SetupArgs {
     /// Another Bot API server, for `telegram`
     #[arg(long, hide = true, value_name = "URL")]
     pub(crate) api_url: Option<String>,
+    /// A proxy on the way to the Bot API server, for `telegram`: http://127.0.0.1:3128
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxy: Option<String>,
     /// The agent's command line, for what is printed: askd setup acp -- opencode acp
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,

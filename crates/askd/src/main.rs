@@ -12,6 +12,7 @@ mod confirm;
 mod context;
 mod diff;
 mod failure;
+mod hidden;
 mod identity;
 mod line;
 mod out;

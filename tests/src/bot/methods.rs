@@ -68,9 +68,13 @@ fn send(state: &mut State, body: &Value) -> Result<Value, limits::Limit> {
     let (text, buttons) = content(body)?;
     let id = state.add(chat, &text, buttons, true);
     state.now += 1;
+    let reply_to = body["reply_parameters"]["message_id"].as_i64();
+    let markup = &body["reply_markup"];
+    let to_a_person = state.chats[&chat].iter().any(|shown| Some(shown.id) == reply_to && !shown.bots);
     if let Some(shown) = state.chats.get_mut(&chat).and_then(|chat| chat.last_mut()) {
-        shown.reply_to = body["reply_parameters"]["message_id"].as_i64();
-        shown.force_reply = body["reply_markup"]["force_reply"] == true;
+        shown.reply_to = reply_to;
+        // Selective ones address the author of the message that is replied to.
+        shown.force_reply = markup["force_reply"] == true && (markup["selective"] != true || to_a_person);
         shown.raw = format!("{}{}", body["text"], body["reply_markup"]);
     }
     Ok(json!({"message_id": id, "date": state.now, "chat": chat_json(chat), "text": text}))

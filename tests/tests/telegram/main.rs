@@ -4,6 +4,8 @@ mod answers;
 mod double;
 mod faults;
 mod scene;
+mod secrets;
 mod setup;
+mod token;
 mod trust;
 mod words;

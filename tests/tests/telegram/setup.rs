@@ -10,7 +10,8 @@ use askd_tests::{Terminal, World, until};
 use crate::scene::{ANNA, HERS, MALLORY};
 
 fn start(world: &World, bot: &Bot) -> Result<Terminal> {
-    let args = ["setup", "telegram", "--api-url", &bot.url()];
+    // The slash at its end is not part of the setting.
+    let args = ["setup", "telegram", "--api-url", &format!("{}/", bot.url())];
     Terminal::run(world.askd(), &args, world.env(), &world.home())
 }
 
@@ -78,7 +79,7 @@ fn s5_a_no_and_a_wrong_token_change_nothing() -> Result<()> {
     let bot = Bot::start(&[HERS])?;
     let mut terminal = start(&world, &bot)?;
     terminal.wait_for(&["Paste the token"])?;
-    terminal.keys(&format!("{}\r", TOKEN.replace("4242", "1")))?;
+    terminal.keys(&format!("{}\r", TOKEN.replace("4242", "4243")))?;
     terminal.wait_for(&["does not know this token"])?;
     let mut terminal = start(&world, &bot)?;
     terminal.wait_for(&["Paste the token"])?;
@@ -91,6 +92,62 @@ fn s5_a_no_and_a_wrong_token_change_nothing() -> Result<()> {
     assert!(!world.askd_dir().join("config.toml").exists());
     let ran = world.run(&["setup", "telegram"])?;
     assert_eq!(ran.code, 2, "{ran:?}");
+    Ok(())
+}
+
+#[test]
+fn s5_setup_sends_no_token_to_an_address_that_the_settings_would_not_take() -> Result<()> {
+    let world = World::bare()?;
+    let bot = Bot::start(&[HERS])?;
+    // What is there is another name for this machine, and would answer.
+    let lookalike = bot.url().replace("127.0.0.1", "127.0.0.1.nip.example");
+    for (flag, address) in
+        [("--api-url", lookalike.as_str()), ("--api-url", "http://192.0.2.1:8081"), ("--proxy", "localhost")]
+    {
+        let args = ["setup", "telegram", flag, address];
+        let mut terminal = Terminal::run(world.askd(), &args, world.env(), &world.home())?;
+        terminal.wait_for(&["allowed:", "nothing was sent and nothing was changed"])?;
+        terminal.keys(&format!("{TOKEN}\r"))?;
+    }
+    for method in ["getMe", "getUpdates"] {
+        assert!(bot.calls(method).is_empty());
+    }
+    assert!(!world.askd_dir().join("config.toml").exists());
+    Ok(())
+}
+
+#[test]
+fn s5_setup_beside_a_config_that_is_not_valid_names_it_and_changes_nothing() -> Result<()> {
+    let world = World::bare()?;
+    let bot = Bot::start(&[HERS])?;
+    let config = world.askd_dir().join("config.toml");
+    let broken = "[permissions]\nqueue_cap = \"many\"\n";
+    fs::write(&config, broken)?;
+    let terminal = start(&world, &bot)?;
+    terminal.wait_for(&["config.toml:2", "put it right first; nothing was changed"])?;
+    assert!(!terminal.text().contains("Paste the token"));
+    assert_eq!(fs::read_to_string(&config)?, broken);
+    Ok(())
+}
+
+#[test]
+fn an_interrupt_while_the_token_is_typed_leaves_a_terminal_that_shows_what_is_typed() -> Result<()> {
+    let world = World::bare()?;
+    let bot = Bot::start(&[HERS])?;
+    let script = format!(
+        "trap : INT; '{}' setup telegram --api-url {}; echo \"ended with $?\"; stty -a; echo done",
+        world.askd().display(),
+        bot.url()
+    );
+    let shell = std::path::Path::new("/bin/sh");
+    let mut terminal = Terminal::run(shell, &["-c", &script], world.env(), &world.home())?;
+    terminal.wait_for(&["Paste the token"])?;
+    // Once what is typed is not shown, the prompt is really there.
+    terminal.keys("123")?;
+    terminal.keys("\u{3}")?;
+    terminal.wait_for(&["stopped; nothing was changed", "ended with 130", "done"])?;
+    let text = terminal.text();
+    assert!(text.contains(" echo ") && !text.contains("-echo "), "{text}");
     Ok(())
 }
 

@@ -108,6 +108,60 @@ fn s2_another_token_in_the_same_file_waits_after_a_restart() -> Result<()> {
     Ok(())
 }
 
+/// A proxy that says that it takes nothing, and keeps what came.
+fn proxy() -> Result<(String, std::net::TcpListener)> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+    listener.set_nonblocking(true)?;
+    Ok((format!("http://{}", listener.local_addr()?), listener))
+}
+
+#[test]
+fn s2_a_proxy_of_the_environment_gets_nothing() -> Result<()> {
+    let mut scene = Scene::unaccepted(&[HERS], &[ANNA], "")?;
+    let (url, listener) = proxy()?;
+    let names = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"];
+    scene.world.start_daemon_with(&names.map(|name| (name, url.as_str())))?;
+    scene.accept()?;
+    let asker = scene.ask("make it straight")?;
+    scene.card(&asker)?;
+    // Nor on the way to a server elsewhere.
+    let elsewhere = format!("{}\"", scene.bot.url());
+    let config = scene.world.askd_dir().join("config.toml");
+    let text = fs::read_to_string(&config)?.replace(&elsewhere, "https://127.0.0.1:9\"");
+    fs::write(&config, text)?;
+    scene.world.must(&["config", "accept", "--yes"])?;
+    until("doctor to tell", || Ok(scene.doctor()?.contains("Telegram does not work").then_some(())))?;
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    Ok(())
+}
+
+#[test]
+fn s2_a_proxy_of_the_config_waits_for_a_person_and_never_sees_the_token() -> Result<()> {
+    use std::io::{Read as _, Write as _};
+    let mut scene = Scene::unaccepted(&[HERS], &[ANNA], "")?;
+    let (url, listener) = proxy()?;
+    let config = scene.world.askd_dir().join("config.toml");
+    let own = format!("\"{}\"", scene.bot.url());
+    let text = fs::read_to_string(&config)?.replace(&own, "\"https://127.0.0.1:9\"");
+    fs::write(&config, format!("{text}proxy = \"{url}\"\n"))?;
+    scene.world.start_daemon()?;
+    for key in ["telegram.api_url", "telegram.token", "telegram.chat_ids", "telegram.user_ids"] {
+        scene.world.must(&["config", "accept", key])?;
+    }
+    assert!(scene.doctor()?.contains(&format!("telegram.proxy = {url} waits")));
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    scene.world.must(&["config", "accept", "telegram.proxy"])?;
+    let mut stream = until("the proxy to be used", || Ok(listener.accept().ok()))?.0;
+    stream.set_nonblocking(false)?;
+    let mut head = [0; 1024];
+    let count = stream.read(&mut head)?;
+    let head = String::from_utf8_lossy(&head[..count]).into_owned();
+    assert!(head.starts_with("CONNECT 127.0.0.1:9 ") && !head.contains(TOKEN), "{head}");
+    stream.write_all(b"HTTP/1.1 502 No\r\ncontent-length: 0\r\n\r\n")?;
+    drop((stream, listener));
+    until("doctor to tell", || Ok(scene.doctor()?.contains("Telegram does not work").then_some(())))
+}
+
 #[test]
 fn s5_the_token_is_told_nowhere() -> Result<()> {
     let scene = Scene::new()?;
@@ -147,7 +201,7 @@ fn s5_a_token_file_that_others_can_read_is_refused_and_told() -> Result<()> {
     fs::set_permissions(scene.world.file("token"), fs::Permissions::from_mode(0o644))?;
     scene.world.start_daemon()?;
     let doctor = scene.doctor()?;
-    assert!(doctor.contains("Telegram is off") && doctor.contains("chmod 600"), "{doctor}");
+    assert!(doctor.contains("Telegram does not work: no token") && doctor.contains("chmod 600"), "{doctor}");
     Ok(())
 }
 

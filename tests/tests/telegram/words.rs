@@ -1,5 +1,7 @@
 //! What people write and read: replies, commands, long actions, hostile text.
 
+use std::fs;
+
 use anyhow::Result;
 use askd_tests::bot::Shown;
 use askd_tests::until;
@@ -64,7 +66,7 @@ fn t7_permissions_are_shown_and_changed_from_the_chat() -> Result<()> {
     let id = scene.bot.write(ANNA, HERS, "/permissions nonsense", None);
     scene.bot.wait(HERS, "a refusal", is_reply_to(id))?;
     // Not written to the config.
-    let config = std::fs::read_to_string(scene.world.askd_dir().join("config.toml"))?;
+    let config = fs::read_to_string(scene.world.askd_dir().join("config.toml"))?;
     assert!(!config.contains("permissions"));
     Ok(())
 }
@@ -169,7 +171,7 @@ fn notify_command_gets_every_ask_once_as_json_with_secrets_covered() -> Result<(
     let first = scene.ask(&format!("echo {secret}"))?;
     let second = scene.ask("make noise")?;
     let told = until("both asks", || {
-        let text = std::fs::read_to_string(&out)?;
+        let text = fs::read_to_string(&out)?;
         let asks: Vec<serde_json::Value> =
             text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         Ok((asks.len() == 2).then_some(asks))
@@ -179,4 +181,22 @@ fn notify_command_gets_every_ask_once_as_json_with_secrets_covered() -> Result<(
     assert!(!told[0].to_string().contains(&secret), "{}", told[0]);
     assert!(told[1]["display"].to_string().contains("make noise"));
     Ok(())
+}
+
+#[test]
+fn a_notify_command_that_still_runs_ends_with_the_daemon() -> Result<()> {
+    let mut scene = Scene::unaccepted(&[HERS], &[ANNA], "")?;
+    let pids = scene.world.file("pids");
+    let command = format!("[notify]\ncommand = \"echo $$ >> {}; sleep 3600 | cat\"\n", pids.display());
+    fs::write(scene.world.askd_dir().join("config.toml"), command)?;
+    scene.world.start_daemon()?;
+    scene.world.must(&["config", "accept", "--yes"])?;
+    let _asker = scene.ask("make noise")?;
+    let pid: u32 = until("the command to run", || {
+        Ok(fs::read_to_string(&pids).ok().and_then(|text| text.lines().next()?.parse().ok()))
+    })?;
+    until("its pipeline to run", || Ok((askd_tests::children(pid).len() == 2).then_some(())))?;
+    let all: Vec<u32> = askd_tests::children(pid).into_iter().map(|(pid, _)| pid).chain([pid]).collect();
+    scene.world.must(&["daemon", "stop"])?;
+    until("all of it to end", || Ok((!all.iter().any(|pid| askd_tests::alive(*pid))).then_some(())))
 }

@@ -492,6 +492,7 @@ pub(super) async fn health_for_requesters(State(app): State<App>) -> Result<Resp
 
 async fn state(app: &App) -> Result<(wire::Health, Vec<(Option<SessionKey>, Overrides)>), Refused> {
     app.live.refresh(&app.engine, &app.hub).await;
+    app.live.look_again(app.remotes.telegram_fails());
     let counts = app.engine.counts().await.ok_or_else(stopping)?;
     let health = wire::Health {
         ok: true,
@@ -502,6 +503,7 @@ async fn state(app: &App) -> Result<(wire::Health, Vec<(Option<SessionKey>, Over
         surfaces: counts.surfaces,
         journal: app.journal.clone(),
         waiting_loosenings: app.live.waiting(),
+        reading: app.live.is_reading(),
         notices: app.live.notices(),
         remotes: app.remotes.health(app.live.telegram(), |name| {
             app.registered.lock().is_ok_and(|registered| {

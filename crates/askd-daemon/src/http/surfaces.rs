@@ -99,17 +99,27 @@ impl Remotes {
         }
     }
 
-    /// `telegram`: it is configured, so that something is said about it in any case.
-    pub(crate) fn health(&self, telegram: bool, is_attached: impl Fn(&str) -> bool) -> Vec<RemoteHealth> {
+    /// The bot's server takes nothing of what it is sent.
+    pub(crate) fn telegram_fails(&self) -> bool {
+        self.0.lock().is_ok_and(|known| known.get(TELEGRAM).is_some_and(Option::is_some))
+    }
+
+    /// `telegram`: it is configured, so that something is said about it in any case; and why it cannot even begin.
+    pub(crate) fn health(
+        &self,
+        telegram: Option<Option<String>>,
+        is_attached: impl Fn(&str) -> bool,
+    ) -> Vec<RemoteHealth> {
         let Ok(known) = self.0.lock() else { return Vec::new() };
         let mut names: Vec<&str> = known.keys().map(String::as_str).collect();
-        if telegram && !names.contains(&TELEGRAM) {
+        if telegram.is_some() && !names.contains(&TELEGRAM) {
             names.push(TELEGRAM);
         }
         let one = |name: &str| {
             let attached = is_attached(name);
-            let trouble = known.get(name).cloned().flatten();
-            let configured = attached || (telegram && name == TELEGRAM);
+            let before = telegram.clone().filter(|_| name == TELEGRAM);
+            let configured = attached || before.is_some();
+            let trouble = before.flatten().or_else(|| known.get(name).cloned().flatten());
             configured.then(|| RemoteHealth { name: name.to_owned(), attached, trouble })
         };
         names.into_iter().filter_map(one).collect()

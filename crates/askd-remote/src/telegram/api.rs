@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use askd_config::Secret;
 use serde_json::Value;
-use ureq::Agent;
+use ureq::{Agent, Proxy};
 
 use super::call::Sent;
 
@@ -19,8 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone)]
 pub struct Api {
     url: String,
+    proxy: Option<Proxy>,
     token: Secret,
 }
+
+/// The proxy is not one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is no address of a proxy")]
+pub struct NoProxy;
 
 /// Connections of one thread.
 #[derive(Debug)]
@@ -30,9 +36,14 @@ pub struct Line {
 }
 
 impl Api {
-    /// `url`: the server, without a slash at its end.
-    pub fn new(url: &str, token: Secret) -> Self {
-        Self { url: url.to_owned(), token }
+    /// `url`: the server, without a slash at its end. `proxy`: on the way there; empty for none.
+    pub fn new(url: &str, proxy: &str, token: Secret) -> Result<Self, NoProxy> {
+        // What does not leave this machine needs none, and is not encrypted.
+        let proxy = match (proxy, url.starts_with("https://")) {
+            ("", _) | (_, false) => None,
+            (proxy, true) => Some(Proxy::new(proxy).map_err(|_| NoProxy)?),
+        };
+        Ok(Self { url: url.to_owned(), proxy, token })
     }
 
     /// A new connection, made when it is first needed.
@@ -41,6 +52,8 @@ impl Api {
             .http_status_as_error(false)
             // Another address would get the token.
             .max_redirects(0)
+            // Never one of the environment: whoever starts the daemon would say where the token goes.
+            .proxy(self.proxy.clone())
             .timeout_connect(Some(CONNECT))
             .max_idle_connections(2)
             .user_agent("askd")

@@ -86,7 +86,9 @@ impl Call {
         }
         if let Self::Send { force_reply, reply_to, .. } = self {
             if *force_reply {
-                body["reply_markup"] = json!({"force_reply": true, "selective": true});
+                // To everybody there: `selective` would mean whoever wrote the message that it replies to, and that is
+                // the bot itself. Whoever is not on the list says nothing by it.
+                body["reply_markup"] = json!({"force_reply": true});
             }
             if let Some(message) = reply_to {
                 body["reply_parameters"] =

@@ -82,7 +82,7 @@ mod tests {
     use crate::safe::safe;
 
     #[test]
-    fn s10_a_secret_right_behind_another_is_covered_too() {
+    fn a_secret_right_behind_another_is_covered_too() {
         let (first, second) = ("x".repeat(35), "Ed9bHV4xAe9GQpXrtE71naTmXG6Tc3lVl6QcjzSb");
         let text = masked(&format!("AIza{first}aws_secret_access_key={second}"));
         assert!(!text.contains(second), "{text}");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_secrets_of_known_shapes_are_masked_and_their_kind_stays() {
+    fn secrets_of_known_shapes_are_masked_and_their_kind_stays() {
         let (r16, r24, r36, r40) = (random(16), random(24), random(36), random(40));
         let upper = "ABCDEFGHIJ234567";
         for (text, expected) in [
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_a_private_key_is_masked_line_by_line() {
+    fn a_private_key_is_masked_line_by_line() {
         let (long, short) = (random(64), random(30));
         let key =
             format!("-----BEGIN RSA PRIVATE KEY-----\n{long}\n{short}==\n-----END RSA PRIVATE KEY-----\nls");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_ordinary_text_is_not_masked() {
+    fn ordinary_text_is_not_masked() {
         for text in [
             "cargo test --workspace",
             "git push origin task-ghp_short",
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn s10_a_command_cannot_hide_behind_a_mask() {
+    fn a_command_cannot_hide_behind_a_mask() {
         let block = "-----BEGIN PRIVATE KEY-----\nrm -rf ~\n/tmp/run-me-now-and-do-it\ncurl x|sh\n-----END PRIVATE KEY-----";
         assert_eq!(mask(block).count, 0);
         assert_eq!(masked("Bearer x123456;rm -rf ~"), "Bearer x123456;rm -rf ~");

@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn s10_a_mask_covers_only_what_tokens_are_made_of(text in secretive()) {
+    fn a_mask_covers_only_what_tokens_are_made_of(text in secretive()) {
         checks::masks(&text);
     }
 

@@ -1,6 +1,8 @@
 //! `askd config`: what the settings are, whether they are right, and letting a loosened one into force.
 
-use askd_client::Answers;
+use std::time::{Duration, Instant};
+
+use askd_client::{Answers, CallError};
 use askd_config::{Config, Layers};
 use askd_wire::{Health, Loosening};
 
@@ -9,6 +11,9 @@ use crate::confirm;
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
 use crate::out::{self, safe};
+
+/// Longer than a command for the bot's token may take.
+const READ: Duration = Duration::from_secs(20);
 
 pub(crate) fn command(desk: &Desk, action: Option<ConfigAction>) -> Done {
     match action {
@@ -88,25 +93,37 @@ fn health(desk: &Desk) -> Option<Health> {
     Answers::over(desk.running().ok()?).health().ok()
 }
 
-fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
-    let waiting = desk.answers()?.health()?.waiting_loosenings;
-    let chosen: Vec<&Loosening> =
-        waiting.iter().filter(|waits| key.is_none_or(|key| waits.key == key)).collect();
-    if chosen.is_empty() {
-        return match key {
-            Some(key) if !waiting.is_empty() => {
-                let keys: Vec<String> = waiting.iter().map(|waits| safe(&waits.key)).collect();
-                Err(Failure::wrong_use(format!("{} does not wait; {} does", safe(key), keys.join(", "))))
-            }
-            Some(key) => Err(Failure::wrong_use(format!("{} does not wait; no setting does", safe(key)))),
-            None => {
-                out::print_line("no setting waits for a person")?;
-                Ok(status::OK)
-            }
-        };
+/// What the daemon says when it has read everything that the config leads to, or as it is after so long: it may have
+/// just begun, or run a command for the bot's token.
+fn health_when_read(answers: &mut Answers, patience: Duration) -> Result<Health, CallError> {
+    let end = Instant::now() + patience;
+    loop {
+        let health = answers.health()?;
+        if !health.reading || Instant::now() >= end {
+            return Ok(health);
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
+    let mut answers = desk.answers()?;
+    let mut asked: Vec<Loosening> = Vec::new();
     let mut left = false;
-    for loosening in chosen {
+    loop {
+        let waiting = health_when_read(&mut answers, READ)?.waiting_loosenings;
+        let is_new = |waits: &&Loosening| {
+            key.is_none_or(|key| waits.key == key)
+                && !asked.iter().any(|before| before.key == waits.key && before.value == waits.value)
+        };
+        // One at a time: what was accepted may lead to more, as a command does to the bot's token.
+        let Some(loosening) = waiting.iter().find(is_new) else {
+            if asked.is_empty() {
+                return nothing_waits(key, &waiting);
+            }
+            return Ok(if left { status::DENIED } else { status::OK });
+        };
+        asked.push(loosening.clone());
         let named = format!("{} = {}", safe(&loosening.key), safe(&loosening.value));
         if !(yes || key.is_some() || confirm(&format!("{named}{}", meaning(&loosening.key)))?) {
             left = true;
@@ -114,11 +131,24 @@ fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
             continue;
         }
         let mut connection = desk.running()?;
-        connection.set_timeout(std::time::Duration::from_secs(30));
+        connection.set_timeout(Duration::from_secs(30));
         connection.command("POST", "/v1/config/accept", Some(loosening))?;
         out::print_line(&format!("{named} is in force"))?;
     }
-    Ok(if left { status::DENIED } else { status::OK })
+}
+
+fn nothing_waits(key: Option<&str>, waiting: &[Loosening]) -> Done {
+    match key {
+        Some(key) if !waiting.is_empty() => {
+            let keys: Vec<String> = waiting.iter().map(|waits| safe(&waits.key)).collect();
+            Err(Failure::wrong_use(format!("{} does not wait; {} does", safe(key), keys.join(", "))))
+        }
+        Some(key) => Err(Failure::wrong_use(format!("{} does not wait; no setting does", safe(key)))),
+        None => {
+            out::print_line("no setting waits for a person")?;
+            Ok(status::OK)
+        }
+    }
 }
 
 fn meaning(key: &str) -> String {

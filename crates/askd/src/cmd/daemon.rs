@@ -47,8 +47,9 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
     // Remote surfaces live in this process, and use the daemon as everybody does.
     let host = Host::start(desk.places.clone())
         .map_err(|error| Failure::unavailable(format!("a thread cannot be started: {error}")))?;
+    let host = Arc::new(host);
     let watch = SettingsWatch(Arc::new({
-        let trees = trees.watch();
+        let (trees, host) = (trees.watch(), Arc::clone(&host));
         move |in_force: &InForce| {
             (trees.0)(in_force);
             if !no_surfaces {
@@ -60,6 +61,7 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
         Options { places: desk.places.clone(), journal, no_surfaces, autostarted, watch: Some(watch) };
     let ran = askd_daemon::run(options);
     trees.stop();
+    host.stop();
     ran.map_err(|error| {
         // The config's errors are several lines, each made safe where it was made.
         let lines: Vec<String> = error.to_string().lines().map(out::one_line).collect();

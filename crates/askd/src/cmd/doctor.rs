@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, connect_answer};
 use askd_client::{Places, Unavailable, check_directory, check_socket};
@@ -232,6 +233,22 @@ fn mode(
     }
 }
 
+/// A daemon that has just begun knows of its settings a moment later.
+const READ: Duration = Duration::from_secs(3);
+
+/// What it says when nothing is being read any more, or as it is after [`READ`].
+fn when_read<E>(mut health: impl FnMut() -> Option<Result<Health, E>>) -> Option<Result<Health, E>> {
+    let end = Instant::now() + READ;
+    loop {
+        let told = health();
+        let reads = matches!(&told, Some(Ok(health)) if health.reading);
+        if !reads || Instant::now() >= end {
+            return told;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
     let stopped = desk.places.stopped_file().exists();
     let mut connection = match connect_answer(&desk.places) {
@@ -252,7 +269,8 @@ fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
             return None;
         }
     };
-    let health = match silence::health(&mut connection) {
+    let told = when_read(|| silence::health(&mut connection));
+    let health = match told {
         Some(Ok(health)) => health,
         None => {
             let (what, todo) = silence::about(&desk.places);

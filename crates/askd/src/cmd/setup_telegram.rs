@@ -2,26 +2,27 @@
 //! written: the token into a file of its own, the rest into the config; and what was seen is accepted by the same stroke.
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use askd_client::{Answers, make_private_directory, random_hex};
-use askd_config::Secret;
+use askd_config::{Layers, Secret};
 use askd_remote::telegram::api::{Api, Line};
 use askd_remote::telegram::call::Sent;
 use askd_remote::telegram::shape::{Message, Tap, Update};
 use askd_wire::Loosening;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::cli::SetupArgs;
+use crate::cmd::config;
 use crate::confirm;
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
+use crate::hidden::hidden_line;
 use crate::out::{self, one_line, safe};
 use crate::replace::Target;
 
@@ -58,7 +59,12 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
     if !confirm::is_attended() {
         return Err(Failure::wrong_use("setup telegram asks you things: run it in a terminal"));
     }
+    let way = way(args)?;
     let document = parse(&file, &target)?;
+    // Whatever else is wrong there would keep the daemon from what setup writes.
+    config::load(desk).map_err(|errors| {
+        Failure::wrong_use(format!("{}\nput it right first; nothing was changed", errors.join("\n")))
+    })?;
     if document.get("telegram").and_then(Item::as_table_like).is_some_and(|table| !table.is_empty()) {
         let text = format!(
             "{} has [telegram] already: change it there, or: askd setup telegram --undo",
@@ -67,8 +73,10 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
         return Err(Failure::wrong_use(text));
     }
     let token = ask_token()?;
-    let url = args.api_url.clone().unwrap_or_else(|| askd_config::Settings::default().telegram.api_url);
-    let line = Api::new(&url, token.clone()).line();
+    let url = way.api_url.clone().unwrap_or_else(|| askd_config::Settings::default().telegram.api_url);
+    let proxy = way.proxy.clone().unwrap_or_default();
+    let api = Api::new(&url, &proxy, token.clone());
+    let line = api.map_err(|error| Failure::wrong_use(format!("--proxy: {error}")))?.line();
     let bot = call(&line, "getMe", &json!({}))?;
     let name = format!("@{}", safe(bot["username"].as_str().unwrap_or("?")));
     out::print_line(&format!("The token is good: the bot is {name}."))?;
@@ -77,7 +85,7 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
     try_out(&mut updates, &found)?;
     // What was said to setup is not said to the daemon.
     let _ = updates.next(Duration::ZERO);
-    let shown = Found { api_url: args.api_url.clone(), ..found };
+    let shown = Found { way, ..found };
     if args.dry_run {
         let text = installed(document, &shown, &token_file(desk))?;
         out::print_line(&format!("{} would be:\n{text}", named(&file)))?;
@@ -96,7 +104,40 @@ struct Found {
     chat: i64,
     user: i64,
     person: String,
+    way: Reached,
+}
+
+/// How the bot is reached, where that is not as usual.
+#[derive(Debug, Default)]
+struct Reached {
     api_url: Option<String>,
+    proxy: Option<String>,
+}
+
+impl Reached {
+    /// With the names of their settings.
+    fn settings(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let api_url = self.api_url.iter().map(|value| ("api_url", value));
+        api_url.chain(self.proxy.iter().map(|value| ("proxy", value)))
+    }
+}
+
+/// Judged before anything goes out, by the rules of the settings that they will be.
+fn way(args: &SetupArgs) -> Result<Reached, Failure> {
+    let given =
+        [("--api-url", "telegram.api_url", &args.api_url), ("--proxy", "telegram.proxy", &args.proxy)];
+    let mut layers = Layers::new();
+    for (flag, key, value) in given {
+        if let Some(value) = value {
+            layers = layers.flag(flag, key, value);
+        }
+    }
+    let config = layers.load().map_err(|errors| {
+        Failure::wrong_use(format!("{errors}; nothing was sent and nothing was changed"))
+    })?;
+    let from = &config.settings().telegram;
+    let used = |given: &Option<String>, value: &String| given.as_ref().map(|_| value.clone());
+    Ok(Reached { api_url: used(&args.api_url, &from.api_url), proxy: used(&args.proxy, &from.proxy) })
 }
 
 fn ask_token() -> Result<Secret, Failure> {
@@ -109,22 +150,6 @@ fn ask_token() -> Result<Secret, Failure> {
             Ok(token) => return Ok(token),
             Err(error) => out::print_line(&error.to_string())?,
         }
-    }
-}
-
-/// A line that is not shown while it is typed.
-fn hidden_line() -> Result<String, Failure> {
-    let failed = |error: io::Error| Failure::unavailable(format!("standard input: {error}"));
-    let before = tcgetattr(io::stdin()).map_err(|error| failed(error.into()))?;
-    let mut quiet = before.clone();
-    quiet.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(io::stdin(), OptionalActions::Flush, &quiet).map_err(|error| failed(error.into()))?;
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line);
-    let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
-    match read.map_err(failed)? {
-        0 => Err(Failure::wrong_use("nothing was typed; nothing was changed")),
-        _ => Ok(line),
     }
 }
 
@@ -209,7 +234,12 @@ fn find(updates: &mut Updates<'_>, name: &str) -> Result<Found, Failure> {
 fn said(message: &Message, word: &str) -> Option<Found> {
     let from = message.from.as_ref()?;
     let is_it = message.text.as_deref()?.split_whitespace().any(|said| said == word);
-    is_it.then(|| Found { chat: message.chat.id, user: from.id, person: from.name(), api_url: None })
+    is_it.then(|| Found {
+        chat: message.chat.id,
+        user: from.id,
+        person: from.name(),
+        way: Reached::default(),
+    })
 }
 
 /// Sends an ask that asks nothing, and waits for its button.
@@ -262,8 +292,8 @@ fn installed(mut document: DocumentMut, found: &Found, token_file: &Path) -> Res
     table.insert("token_file", value(path));
     table.insert("chat_ids", value(Array::from_iter([found.chat])));
     table.insert("user_ids", value(Array::from_iter([found.user])));
-    if let Some(url) = &found.api_url {
-        table.insert("api_url", value(url));
+    for (name, set) in found.way.settings() {
+        table.insert(name, value(set));
     }
     document.insert("telegram", Item::Table(table));
     Ok(document.to_string())
@@ -325,7 +355,8 @@ fn accept(desk: &Desk, found: &Found, token: &Secret) -> Result<(), Failure> {
         ("telegram.user_ids", found.user.to_string()),
         (askd_config::TOKEN, token.fingerprint()),
     ];
-    seen.extend(found.api_url.iter().map(|url| ("telegram.api_url", url.clone())));
+    seen.extend(found.way.api_url.iter().map(|url| ("telegram.api_url", url.clone())));
+    seen.extend(found.way.proxy.iter().map(|proxy| ("telegram.proxy", proxy.clone())));
     let end = Instant::now() + SEEN;
     for (key, value) in seen {
         while !accept_one(&mut answers, key, &value)? {

@@ -90,6 +90,7 @@ mod tests {
             surfaces: 0,
             journal: "sqlite".to_owned(),
             waiting_loosenings: Vec::new(),
+            reading: false,
             notices: Vec::new(),
             remotes: Vec::new(),
         };
