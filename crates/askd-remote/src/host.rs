@@ -94,8 +94,12 @@ fn serve(places: &Places, changes: &Receiver<InForce>) {
         }
         before = Some(now);
     }
-    telegram.map(Running::stop);
-    notify.map(Running::stop);
+    if let Some(running) = telegram {
+        running.stop();
+    }
+    if let Some(running) = notify {
+        running.stop();
+    }
 }
 
 fn begin(places: &Places, wanted: &Wanted, token: &Secret) -> Option<Running<Heard>> {

@@ -42,6 +42,7 @@ limits! {
     SECOND_POLL = 0, 409, "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running", "telegram-bot-api, Client.cpp, long poll";
     WEBHOOK = 0, 409, "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first", "Bot API, getUpdates, note 1";
     UPDATES = 100, 200, "", "Bot API, getUpdates: limit 1-100";
+    SELECTIVE = 0, 200, "", "Bot API, ForceReply: selective means the author of the message that it replies to";
     FLOOD = 0, 429, "Too Many Requests: retry after", "Bot API, ResponseParameters: retry_after";
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use askd_tests::until;
 
-use crate::scene::{ANNA, BERT, GROUP, HERS, Scene};
+use crate::scene::{ANNA, BERT, GROUP, HERS, MALLORY, Scene};
 
 #[test]
 fn t1_a_tap_allows_and_the_card_says_so() -> Result<()> {
@@ -133,6 +133,43 @@ fn t16_one_slot_serialises() -> Result<()> {
     assert!(!scene.bot.chat(HERS).iter().any(|shown| shown.text.starts_with(&second.ask.handle)));
     scene.bot.tap(ANNA, HERS, &card, "Allow once")?;
     scene.card(&second)?;
+    Ok(())
+}
+
+#[test]
+fn t16_an_ask_that_waited_out_its_deadline_for_a_slot_is_noted_and_never_shown() -> Result<()> {
+    let scene = Scene::with(&[HERS], &[ANNA], "max_open = 1\n")?;
+    let first = scene.ask("one")?;
+    let card = scene.card(&first)?;
+    let second = scene.background("two", 3)?;
+    let (id, handle) = (second.ask.id.clone(), second.ask.handle.clone());
+    let (code, outcome) = second.outcome()?;
+    assert_eq!((code, &outcome["cause"]), (1, &"timed".into()), "{outcome}");
+    let log = scene.world.log()?;
+    let noted = |line: &&str| line.contains(&id) && line.contains("surface_failed");
+    assert!(log.lines().any(|line| noted(&line)), "{log}");
+    // The slot was never its own, and is not held by it.
+    scene.bot.tap(ANNA, HERS, &card, "Allow once")?;
+    let third = scene.ask("three")?;
+    scene.card(&third)?;
+    assert!(!scene.bot.chat(HERS).iter().any(|shown| shown.text.starts_with(&handle)));
+    Ok(())
+}
+
+#[test]
+fn t1_words_asked_for_in_a_group_reach_the_agent_too() -> Result<()> {
+    let scene = Scene::with(&[GROUP], &[ANNA, BERT], "")?;
+    let asker = scene.ask("make it so")?;
+    let card = scene.bot.card(GROUP, &asker.ask.handle)?;
+    scene.bot.tap(ANNA, GROUP, &card, "with a message")?;
+    let prompt = scene.bot.wait(GROUP, "the question for words", |shown| shown.force_reply)?;
+    // Whoever is not on the list may see the question and says nothing by it.
+    scene.bot.write(MALLORY, GROUP, "because", Some(prompt.id));
+    scene.bot.all_confirmed()?;
+    assert_eq!(scene.world.show(&asker.ask.id)?.state, "open");
+    scene.bot.write(ANNA, GROUP, "not on a Friday", Some(prompt.id));
+    let (code, outcome) = asker.outcome()?;
+    assert_eq!((code, &outcome["message"]), (1, &"not on a Friday".into()));
     Ok(())
 }
 

@@ -53,6 +53,22 @@ fn texts_and_buttons() -> Result<()> {
 }
 
 #[test]
+fn a_selective_question_is_for_the_author_of_what_it_replies_to() -> Result<()> {
+    let bot = Bot::start(&[CHAT])?;
+    let (own, hers) = (sent(&bot, &json!({"chat_id": CHAT, "text": "x"}))?, bot.write(EVE, CHAT, "y", None));
+    for (to, selective, asked) in [(own, true, false), (own, false, true), (hers, true, true)] {
+        let body = json!({
+            "chat_id": CHAT, "text": "why?", "reply_parameters": {"message_id": to},
+            "reply_markup": {"force_reply": true, "selective": selective},
+        });
+        let id = sent(&bot, &body)?;
+        let shown = bot.chat(CHAT).into_iter().find(|shown| shown.id == id).context("not sent")?;
+        assert_eq!(shown.force_reply, asked, "{to} {selective}: {}", limits::SELECTIVE.source);
+    }
+    Ok(())
+}
+
+#[test]
 fn edits() -> Result<()> {
     let bot = Bot::start(&[CHAT])?;
     let id = sent(&bot, &json!({"chat_id": CHAT, "text": "one"}))?;

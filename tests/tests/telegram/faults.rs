@@ -222,6 +222,36 @@ fn t2_a_second_program_on_the_token_is_told() -> Result<()> {
 }
 
 #[test]
+fn t2_of_two_daemons_on_one_token_both_say_so_and_one_tap_is_one_answer() -> Result<()> {
+    let scene = Scene::new()?;
+    let mut other = askd_tests::World::bare()?;
+    for file in ["token", "askd/config.toml"] {
+        std::fs::copy(scene.world.file(file), other.file(file))?;
+    }
+    other.start_daemon()?;
+    other.must(&["config", "accept", "--yes"])?;
+    for world in [&scene.world, &other] {
+        until("doctor to tell", || {
+            Ok(world.run(&["doctor"])?.stdout.contains("another program polls").then_some(()))
+        })?;
+    }
+    // Of the tap whoever hears it makes what is true for it.
+    let asker = scene.ask("make mine")?;
+    let card = scene.card(&asker)?;
+    scene.bot.tap(ANNA, HERS, &card, "⛔ Deny")?;
+    scene.bot.all_confirmed()?;
+    assert!(other.asks()?.is_empty());
+    other.must(&["daemon", "stop"])?;
+    // It may have gone to the other one, which answers nothing of it. The next one is heard.
+    if scene.world.show(&asker.ask.id)?.state == "open" {
+        scene.bot.tap(ANNA, HERS, &card, "⛔ Deny")?;
+    }
+    assert_eq!(asker.outcome()?.0, 1);
+    scene.bot.ended(HERS, card.id, "denied by you in Telegram")?;
+    until("doctor to tell that it works", || Ok(scene.doctor()?.contains("Telegram works").then_some(())))
+}
+
+#[test]
 fn t2_a_card_that_cannot_be_edited_blocks_nothing() -> Result<()> {
     let scene = Scene::new()?;
     let (first, second) = (scene.ask("make gone")?, scene.ask("make frozen")?);

@@ -31,6 +31,8 @@ fn nothing_waits(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
+type Break = fn(&Path) -> std::io::Result<()>;
+
 #[test]
 fn s2_a_token_that_cannot_be_read_for_a_while_stays_accepted() -> Result<()> {
     let mut scene = Scene::unaccepted(&[HERS], &[ANNA], "")?;
@@ -39,10 +41,10 @@ fn s2_a_token_that_cannot_be_read_for_a_while_stays_accepted() -> Result<()> {
     scene.accept()?;
     let token = scene.world.file("token");
     // A start at which others can read it, one at which it is not there, and one with something else in it.
-    let breaks: [(&str, &dyn Fn(&Path) -> std::io::Result<()>); 3] = [
-        ("chmod 600", &|token| fs::set_permissions(token, Permissions::from_mode(0o644))),
-        ("cannot be read", &|token| fs::remove_file(token)),
-        ("is not a bot token", &|token| fs::write(token, "later")),
+    let breaks: [(&str, Break); 3] = [
+        ("chmod 600", |token| fs::set_permissions(token, Permissions::from_mode(0o644))),
+        ("cannot be read", |token| fs::remove_file(token)),
+        ("is not a bot token", |token| fs::write(token, "later")),
     ];
     for (why, broken) in breaks {
         scene.restart(|_| Ok(broken(&token)?))?;
