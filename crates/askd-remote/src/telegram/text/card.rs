@@ -1,21 +1,14 @@
-//! What a person reads on their phone: cards, what became of them, lists. Plain text that is complete by itself, and
-//! the same with marks of its own, in which nothing of an agent is markup.
+//! An open ask in full with its buttons, and what became of one.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use askd_text::{ago, cut, duration};
-use askd_wire::{Ask, AskState, Choice, ChoiceKind, Problem};
-use askd_words::{self as words, Sessions};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use askd_text::{ago, cut};
+use askd_wire::{Ask, AskState, Choice, ChoiceKind};
+use askd_words as words;
 
-use super::seal::{Key, MOST_OPTIONS, Verb, seal};
+use super::{LONGEST_MESSAGE, Reader, Text, clock, millis, span};
+use crate::telegram::seal::{Key, MOST_OPTIONS, Verb, seal};
 
-/// Longest text of a message in UTF-16 code units, without its markup.
-pub const LONGEST_MESSAGE: usize = 4096;
-/// Longest text of the answer to a tap, in characters.
-pub const LONGEST_TOAST: usize = 200;
 /// Messages that an action may take and still be allowed here.
 pub const MOST_PARTS: usize = 3;
 /// What head and foot of a card may take of a message.
@@ -23,64 +16,10 @@ const AROUND: usize = 1600;
 /// Longest name of a tool in the first line, and longest question before an option counts.
 const LONGEST_TOOL: usize = 60;
 const LONGEST_QUESTION: usize = 300;
-/// Begins the message that asks for words; no card begins with it.
-const PROMPT_MARK: &str = "✍ ";
 /// Options besides the plain yes and no that have a button.
 const MOST_OTHERS: usize = 5;
 /// Of a card that is over so much is kept, in UTF-16 code units.
 const KEPT: usize = 500;
-
-/// Who and where the reader is.
-#[derive(Debug)]
-pub struct Reader {
-    pub sessions: Sessions,
-    pub zone: TimeZone,
-}
-
-/// One message: safe text, with its parts marked.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Text {
-    pub plain: String,
-    /// The same with Telegram's HTML around.
-    pub html: String,
-}
-
-impl Text {
-    /// Text without any marks.
-    pub fn of(text: &str) -> Self {
-        let mut it = Self::default();
-        it.add("", text, "");
-        it
-    }
-
-    fn add(&mut self, open: &str, text: &str, close: &str) {
-        self.plain.push_str(text);
-        self.html.push_str(open);
-        self.html.push_str(&escape(text));
-        self.html.push_str(close);
-    }
-
-    fn bold(&mut self, text: &str) {
-        self.add("<b>", text, "</b>");
-    }
-
-    fn line(&mut self, text: &str) {
-        self.add("", &format!("\n{text}"), "");
-    }
-
-    /// Text in letters of one width, in which no address becomes a link.
-    fn block(&mut self, text: &str) {
-        if !text.is_empty() {
-            self.add("", "\n", "");
-            self.add("<pre>", text, "</pre>");
-        }
-    }
-}
-
-/// The three signs that Telegram's HTML knows.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
 
 /// Rows of buttons: label and data.
 pub type Keyboard = Vec<Vec<(String, String)>>;
@@ -300,128 +239,11 @@ fn became(ask: &Ask) -> String {
     line
 }
 
-/// The answer to a tap on an ask that is over: `already denied by you in terminal, 2m ago`.
-pub fn already(ask: &Ask, now_ms: i64) -> String {
-    match &ask.outcome {
-        Some(outcome) => {
-            let when = millis(&outcome.settled_at).map(|at| format!(", {}", ago(span(now_ms - at))));
-            let text = words::plain(&outcome.text);
-            toast(&format!("{}: already {text}{}", ask.handle, when.unwrap_or_default()))
-        }
-        None => toast(&words::elsewhere(ask, None).unwrap_or_else(|| "it is open".to_owned())),
-    }
-}
-
-/// The answer to a tap that settled it.
-pub fn done(ask: &Ask) -> String {
-    let text = ask.outcome.as_ref().map(|outcome| words::plain(&outcome.text)).unwrap_or_default();
-    toast(&format!("{}: {text}", ask.handle))
-}
-
-/// Why a tap or a reply settled nothing.
-pub fn refused(problem: &Problem, now_ms: i64, reader: &Reader) -> String {
-    if let (Some("late"), Some(ask)) = (problem.recorded.as_deref(), problem.ask.as_deref())
-        && let Some(late) = &ask.late
-    {
-        let until = millis(&late.until).map(|at| clock(at, reader)).unwrap_or_default();
-        return toast(&words::late_of_yours(late, &until));
-    }
-    match problem.ask.as_deref().filter(|ask| ask.outcome.is_some()) {
-        Some(ask) => already(ask, now_ms),
-        None => toast(&words::refusal(problem)),
-    }
-}
-
-/// Short enough for the answer to a tap.
-pub fn toast(text: &str) -> String {
-    if text.chars().count() <= LONGEST_TOAST {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(LONGEST_TOAST - 1).collect();
-    short.push('…');
-    short
-}
-
-/// Open asks, one after the other.
-pub fn list(asks: &[Ask], reader: &Reader, now_ms: i64) -> String {
-    if asks.is_empty() {
-        return "No ask is open.".to_owned();
-    }
-    let mut out = format!("{} open:", asks.len());
-    for ask in asks {
-        let first = ask.display.iter().find(|field| field.label != "warning").or(ask.display.first());
-        let what = first.and_then(|field| field.lines.first()).map(|line| cut(&words::plain(line), 80));
-        let _ = write!(out, "\n\n{} · {}", ask.handle, cut(&words::one(&ask.action.tool), 40));
-        if let Some(what) = what {
-            let _ = write!(out, ": {what}");
-        }
-        let who: Vec<String> = reader.sessions.who(ask).into_iter().map(words::Part::text).collect();
-        let _ = write!(out, "\n{}", cut(&who.join(", "), 160));
-        if let Some(at) = ask.deadline.as_deref().and_then(millis) {
-            let _ = write!(out, "\n{}", words::timed(ask.default, span(at - now_ms)));
-        }
-    }
-    out
-}
-
-/// The first line of the message that asks for words.
-pub fn prompt(ask: &Ask) -> Text {
-    let mut text = Text::default();
-    text.bold(&format!("{PROMPT_MARK}{} · why not?", ask.handle));
-    text.line("Reply to this message with your words: the ask is denied, and the agent is told them.");
-    text
-}
-
-/// The handle in the first line of a message of ours.
-pub fn handle_of(text: &str) -> Option<&str> {
-    let line = text.lines().next()?;
-    let (handle, rest) = line.strip_prefix(PROMPT_MARK).unwrap_or(line).split_once(' ')?;
-    let ours = rest.starts_with("· ") || rest.starts_with("goes on, part ");
-    let known = ours && (3..=16).contains(&handle.len()) && handle.bytes().all(|c| c.is_ascii_alphanumeric());
-    known.then_some(handle)
-}
-
-/// Whether a message of ours asked for words.
-pub fn is_prompt(text: &str) -> bool {
-    text.starts_with(PROMPT_MARK)
-}
-
-/// Text in messages of the longest length; lines stay whole where they can.
-pub fn pieces(text: &str) -> Vec<String> {
-    let field = askd_text::DisplayField {
-        label: String::new(),
-        lines: text.lines().map(str::to_owned).collect(),
-        marked: false,
-        complete: true,
-    };
-    if text.encode_utf16().count() <= LONGEST_MESSAGE {
-        return vec![text.to_owned()];
-    }
-    askd_text::messages(&[field], LONGEST_MESSAGE)
-        .into_iter()
-        .map(|text| text.trim_start_matches(":\n").to_owned())
-        .collect()
-}
-
-/// Milliseconds since 1970 of a time as it is told on the wire.
-pub fn millis(time: &str) -> Option<i64> {
-    time.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
-}
-
-fn span(ms: i64) -> Duration {
-    // Rounded to whole seconds, so that six minutes are not 5m59s.
-    Duration::from_secs(u64::try_from(ms.saturating_add(500) / 1000).unwrap_or(0))
-}
-
-fn clock(ms: i64, reader: &Reader) -> String {
-    match Timestamp::from_millisecond(ms) {
-        Ok(at) => at.to_zoned_datetime(reader.zone.clone()).strftime("%H:%M:%S").to_string(),
-        Err(_) => duration(Duration::ZERO),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use askd_words::Sessions;
+    use jiff::tz::TimeZone;
+
     use super::*;
     use crate::telegram::samples;
 
@@ -434,10 +256,6 @@ mod tests {
             sessions: Sessions::new(Some("/home/me".to_owned()), Some("here".to_owned())),
             zone: TimeZone::UTC,
         }
-    }
-
-    fn at(time: &str) -> i64 {
-        millis(time).unwrap()
     }
 
     /// As it looks on a telephone.
@@ -466,7 +284,7 @@ mod tests {
     }
 
     fn now() -> i64 {
-        at("2026-11-30T08:00:48Z")
+        millis("2026-11-30T08:00:48Z").unwrap()
     }
 
     #[test]
@@ -548,37 +366,5 @@ mod tests {
         let card = card(&ask, Stage::Choose, &KEY, &reader(), now());
         assert!(!card.allowable);
         assert!(card.parts[0].plain.contains("too long to be allowed from here"), "{}", card.parts[0].plain);
-    }
-
-    #[test]
-    fn toasts_are_short_and_true() {
-        let ask = samples::ask("k7f");
-        let over = samples::settled(&ask, "denied", "person", "denied by you in terminal");
-        let now = at("2026-11-30T08:04:10Z");
-        assert_eq!(already(&over, now), "k7f: already denied by you in terminal, 2m ago");
-        let long = samples::settled(&ask, "denied", "person", &"x".repeat(500));
-        assert_eq!(done(&long).chars().count(), LONGEST_TOAST);
-    }
-
-    #[test]
-    fn our_own_messages_are_known_by_their_first_line() {
-        let ask = samples::ask("k7f");
-        let text = prompt(&ask).plain;
-        assert!(is_prompt(&text));
-        assert_eq!(handle_of(&text), Some("k7f"));
-        let card = card(&ask, Stage::Choose, &KEY, &reader(), now());
-        assert!(!is_prompt(&card.parts[0].plain));
-        assert_eq!(handle_of(&card.parts[0].plain), Some("k7f"));
-        assert_eq!(handle_of("2 open:\n\nk7f"), None);
-        assert_eq!(handle_of(""), None);
-    }
-
-    #[test]
-    fn long_lists_come_in_pieces() {
-        let text: String = (0..900).map(|n| format!("line {n}\n")).collect();
-        let pieces = pieces(&text);
-        assert!(pieces.len() > 1);
-        assert!(pieces.iter().all(|piece| piece.encode_utf16().count() <= LONGEST_MESSAGE));
-        assert!((0..900).all(|n| pieces.iter().any(|piece| piece.contains(&format!("line {n}")))));
     }
 }
