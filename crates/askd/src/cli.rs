@@ -314,7 +314,8 @@ pub(crate) enum SetupAgent {
 #[command(after_help = "\
 Put `askd acp --` in front of the agent's command in the client's configuration. Everything passes byte for byte; the
 first answer wins, in the client or elsewhere, and the other dialogs are withdrawn. Typed in the client, /permissions
-and /skip-permissions are answered by askd. Without a daemon it is a plain pipe. Settings: [acp] in config.toml.")]
+and /skip-permissions are answered by askd. Without a daemon the client alone is asked, as it would be without askd, and
+its answers are written down when the daemon is back. Settings: [acp] in config.toml.")]
 pub(crate) struct AcpArgs {
     /// For a client without subagent sessions: auto passes asks of subagents as the agent sends them, translate turns
     /// subagent sessions on at the agent and shows their asks on the parent's session (default: the setting acp.subagents)
@@ -359,7 +360,10 @@ permission request passes byte for byte, and without a daemon such a host decide
 
 A host without permission requests needs no change: askd answers for it. Claude then asks its person no questions
 (--disallowedTools AskUserQuestion,EnterPlanMode,ExitPlanMode). While the daemon is away an ask waits: one that it had
-taken up to the deadline that was recorded for it, any other for background_timeout_secs; standard error says so.")]
+taken up to the deadline that was recorded for it, any other for background_timeout_secs; standard error says so.
+
+When the host has closed its end, Claude's input stays open until every ask is answered, every task in the background has
+ended and every message has had its turn; for a shell in the background 10 minutes after the last turn.")]
 pub(crate) struct ClaudeArgs {
     /// Where askd is, as setup wrote it
     #[arg(long, hide = true, value_name = "DIR")]

@@ -149,8 +149,9 @@ fn c1_without_a_daemon_it_is_a_pipe_and_what_the_host_said_is_written_down_later
     world.wait_made("a")?;
     // Stopped by a person while the next is open: nothing starts it again.
     let at_host = agent.request()?;
-    world.ask("touch b")?;
-    world.must(&["daemon", "stop"])?;
+    let second = world.ask("touch b")?;
+    let said = world.must(&["daemon", "stop"])?;
+    assert!(said.contains(&format!("{}  Bash: as long as it takes", second.handle)), "{said}");
     until("the end of the daemon", || Ok((world.run(&["status"])?.code != 0).then_some(())))?;
     agent.allow(&at_host, &at_host.input)?;
     world.wait_made("b")?;

@@ -72,6 +72,38 @@ fn c1_a_run_with_messages_on_its_input_outlives_whoever_wrote_them() -> Result<(
 }
 
 #[test]
+fn c1_a_plain_run_of_a_version_without_headless_hooks_is_asked_by_the_permission_tool() -> Result<()> {
+    let world = World::with_askd()?;
+    let scripts = script([
+        Step::bash("touch made"),
+        Step::bash("touch unmade"),
+        Step::agent("the child", "child", false),
+        Step::say("the last words"),
+    ])
+    .with("child", [Step::bash("touch third"), Step::say("the child is done")]);
+    let model = Model::start(scripts)?;
+    let claude = world.file("claude");
+    std::os::unix::fs::symlink(Version::Older.binary()?, &claude)?;
+    let mut command = world.command(&["run", "--"]);
+    command.arg(&claude).args(["-p", "play=main"]).env_clear().envs(world.agent_env(&model));
+    let run = command.current_dir(world.project()).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let ask = world.ask("touch made")?;
+    assert_eq!(ask.attendance, "background");
+    assert_eq!(world.allow(&ask.id)?, 0);
+    world.wait_made("made")?;
+    let ask = world.ask("touch unmade")?;
+    assert_eq!(world.deny(&ask.id, "not that")?, 0);
+    assert_eq!(model.result("main", 1)?.text, "not that");
+    let ask = world.ask("touch third")?;
+    assert_eq!(world.allow(&ask.id)?, 0);
+    let output = run.wait_with_output()?;
+    assert_eq!(String::from_utf8(output.stdout)?.trim_end(), "the last words");
+    assert!(output.status.success() && world.made("third") && !world.made("unmade"));
+    assert_eq!(world.asks()?.len(), 3, "the hooks beside it only watch");
+    Ok(())
+}
+
+#[test]
 fn c1_a_plain_run_prints_what_it_would_print_without_askd() -> Result<()> {
     let world = World::with_askd()?;
     let claude = world.file("claude");

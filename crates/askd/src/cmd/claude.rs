@@ -20,9 +20,9 @@ use crate::context::Desk;
 use crate::failure::{Done, Failure};
 use crate::out::{self, one_line, safe};
 
-const PROMPT_TOOL: &str = "--permission-prompt-tool";
+pub(super) const PROMPT_TOOL: &str = "--permission-prompt-tool";
 /// Tools that Claude offers its model only where somebody can be asked questions, which askd cannot do.
-const QUESTIONS: &str = "AskUserQuestion,EnterPlanMode,ExitPlanMode";
+pub(super) const QUESTIONS: &str = "AskUserQuestion,EnterPlanMode,ExitPlanMode";
 
 /// What the agent's arguments say of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,11 @@ pub(crate) fn claude(desk: &Desk, args: ClaudeArgs) -> Done {
 /// Whether `askd run` leaves this Claude to [`serve`].
 pub(super) fn takes_messages(args: &[OsString]) -> bool {
     matches!(speaks(args), Speaks::Messages | Speaks::Answers)
+}
+
+/// Nothing is said of where permission requests go: no tool, no host.
+pub(super) fn names_nobody(args: &[OsString]) -> bool {
+    speaks(args) == Speaks::Nothing
 }
 
 /// For `askd run`: `args` has our hooks, which only watch beside this.
@@ -138,7 +143,7 @@ fn is_claude(program: &OsStr) -> bool {
 }
 
 /// Not only something like `--version`.
-fn asks_by_itself(args: &[OsString]) -> bool {
+pub(super) fn asks_by_itself(args: &[OsString]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "-p" || arg == "--print")
 }
 

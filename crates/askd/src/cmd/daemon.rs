@@ -10,6 +10,8 @@ use askd_client::daemon::AUTOSTARTED_VAR;
 use askd_client::{Connection, Places, Unavailable, make_private_directory};
 use askd_daemon::{InForce, Options, SettingsWatch};
 use askd_remote::Host;
+use askd_wire::Ask;
+use askd_words::is_handed_back;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::cli::{DaemonAction, DaemonArgs};
@@ -18,6 +20,7 @@ use crate::cmd::spool::Trees;
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
 use crate::out;
+use crate::view;
 
 /// How long a daemon may take to let go of everything.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(30);
@@ -74,9 +77,11 @@ fn stop(desk: &Desk) -> Done {
     let stopped = "agents ask by themselves until you run `askd` or `askd daemon`";
     match desk.running() {
         Ok(connection) => {
+            let waiting = waiting(desk);
             tell(connection, "stop")?;
             gone(&desk.places)?;
             out::print_line(&format!("stopped; {stopped}"))?;
+            out::print(&waiting)?;
         }
         Err(Unavailable::NotRunning(_)) => {
             // A daemon that runs refuses it by itself.
@@ -90,6 +95,26 @@ fn stop(desk: &Desk) -> Done {
         Err(error) => return Err(error.into()),
     }
     Ok(status::OK)
+}
+
+/// The asks of wrapped agents, which have no prompt of their own to go back to: one line each, with how long they wait.
+fn waiting(desk: &Desk) -> String {
+    let asks = desk.answers().ok().and_then(|mut answers| answers.list(false).ok()).unwrap_or_default();
+    let clock = view::Clock::system();
+    let wrapped = |ask: &&Ask| ask.requester.kind.as_deref() == Some("proxy") && !is_handed_back(ask);
+    let mut lines: Vec<String> = asks
+        .iter()
+        .filter(wrapped)
+        .map(|ask| {
+            let until = view::timed(ask, &clock).unwrap_or_else(|| "as long as it takes".to_owned());
+            format!("  {}  {}: {until}\n", out::safe(&ask.handle), out::safe(&ask.action.tool))
+        })
+        .collect();
+    if !lines.is_empty() {
+        let head = "these wait for askd to come back, unless a host of theirs answers them:\n";
+        lines.insert(0, head.to_owned());
+    }
+    lines.concat()
 }
 
 /// `POST /v1/daemon/{what}`; the reply comes before the daemon goes.

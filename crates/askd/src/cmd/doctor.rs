@@ -10,7 +10,7 @@ use askd_hook::claude::settings::{EventHook, Findings, MOST_TIMEOUT_SECS, hidden
 use askd_wire::{Health, VERSION};
 
 use crate::claude;
-use crate::cmd::{config, doctor_acp, doctor_pi};
+use crate::cmd::{config, doctor_acp, doctor_mcp, doctor_pi};
 use crate::context::Desk;
 use crate::failure::{Done, status};
 use crate::out::{self, Style, one_line, safe};
@@ -143,6 +143,7 @@ fn claude_code(desk: &Desk, report: &mut Report) {
         ),
     }
     mode(&found, version.as_deref(), program.is_some() || installed.is_some(), report);
+    doctor_mcp::permission_tool(version.as_deref(), report);
 }
 
 fn hooks(desk: &Desk, file: &Path, findings: &Findings, report: &mut Report) {

@@ -11,6 +11,7 @@ pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 mod doctor_acp;
+mod doctor_mcp;
 mod doctor_pi;
 pub(crate) mod list;
 pub(crate) mod log;

@@ -13,7 +13,9 @@ use std::process::{Command, Stdio};
 
 use askd_client::daemon::{self, Door};
 use askd_client::random_hex;
-use askd_hook::claude::settings::{Hooking, PERMISSION_TIMEOUT_SECS, hidden_asks, run_settings};
+use askd_hook::claude::settings::{
+    Hooking, PERMISSION_TIMEOUT_SECS, asks_headless, hidden_asks, run_settings,
+};
 use serde_json::{Map, Value};
 
 use crate::claude;
@@ -56,6 +58,10 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
         owner: Some(owner.as_str()).filter(|_| !held),
     };
     let args = with_settings(args, &hooking)?;
+    let args = match needs_tool(&program, &args) {
+        true => super::run_mcp::with_tool(args),
+        false => args,
+    };
     let args = super::run_mcp::with_server(args, &exe, &desk.places);
     // Without a daemon the agent asks by itself; it runs all the same.
     if let Err(why) = desk.start(Door::Ask) {
@@ -69,6 +75,13 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
     }
     let error = Command::new(&program).args(&args).env("ASKD_OWNER", &owner).exec();
     Err(not_started(&program, &error))
+}
+
+/// A print run of a version that asks nobody there, and denies what it would ask.
+fn needs_tool(program: &OsStr, args: &[OsString]) -> bool {
+    super::claude::names_nobody(args)
+        && super::claude::asks_by_itself(args)
+        && claude::version(Path::new(program)).is_some_and(|version| asks_headless(&version) == Some(false))
 }
 
 /// What a shell would say and how it would end.

@@ -1,5 +1,5 @@
 //! `askd run -- claude -p --permission-prompt-tool mcp__askd__ask`: the permission tool for one run, by a configuration
-//! on the command line.
+//! on the command line. Also for a version that asks nobody in `claude -p`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use askd_client::Places;
 use serde_json::json;
 
-const FLAG: &str = "--permission-prompt-tool";
+use super::claude::{PROMPT_TOOL as FLAG, QUESTIONS};
 
 /// Adds our server to the arguments where they name its tool. What else they configure stays.
 pub(super) fn with_server(mut args: Vec<OsString>, exe: &Path, places: &Places) -> Vec<OsString> {
@@ -23,8 +23,20 @@ pub(super) fn with_server(mut args: Vec<OsString>, exe: &Path, places: &Places) 
     args
 }
 
+/// Names our tool where nothing else is named. The model is offered no questions by that which it would not have had.
+pub(super) fn with_tool(mut args: Vec<OsString>) -> Vec<OsString> {
+    let flags = ["--disallowedTools", QUESTIONS, FLAG, &our_tool()].map(OsString::from);
+    // In front of our settings, as it takes every word up to the next flag.
+    args.splice(0..0, flags);
+    args
+}
+
+fn our_tool() -> String {
+    format!("mcp__{}__{}", askd_mcp::SERVER, askd_mcp::TOOL)
+}
+
 fn names_our_tool(args: &[OsString]) -> bool {
-    let ours = format!("mcp__{}__{}", askd_mcp::SERVER, askd_mcp::TOOL);
+    let ours = our_tool();
     let args: Vec<&str> =
         args.iter().take_while(|arg| *arg != "--").map(|arg| arg.to_str().unwrap_or_default()).collect();
     let after = args.windows(2).any(|two| two[0] == FLAG && two[1] == ours);

@@ -199,6 +199,24 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
     assert_eq!((code, out.contains("0666")), (Some(1), true), "{out}");
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
 
+    // The permission tool: not needed, set up, broken, and needed by an older version.
+    assert!(out.contains("the permission tool is not set up, and not needed"), "{out}");
+    let server = |command: &str| {
+        let text = format!(r#"{{"mcpServers":{{"askd":{{"command":"{command}","args":["mcp"]}}}}}}"#);
+        fs::write(world.home().join(".claude.json"), text).unwrap();
+    };
+    server(env!("CARGO_BIN_EXE_askd"));
+    let (code, out) = doctor(&world);
+    assert_eq!((code, out.contains("ok      permission tool mcp__askd__ask in ")), (Some(0), true), "{out}");
+    server("/nowhere/askd");
+    let (code, out) = doctor(&world);
+    assert_eq!((code, out.contains("/nowhere/askd cannot be started")), (Some(1), true), "{out}");
+    fs::remove_file(world.home().join(".claude.json")).unwrap();
+    world.script(&bin.join("claude"), "#!/bin/sh\necho '2.1.197 (Claude Code)'\n");
+    let (_, out) = doctor(&world);
+    assert!(out.contains("claude -p of 2.1.197 runs no permission hooks"), "{out}");
+    assert!(out.contains("→ askd run -- claude -p …, which adds"), "{out}");
+
     world.must(&["daemon", "stop"]);
     let (code, out) = doctor(&world);
     assert_eq!((code, out.contains("askd was stopped")), (Some(1), true), "{out}");

@@ -102,6 +102,13 @@ pub fn hidden_asks(mode: Option<&str>, version: Option<&str>) -> Option<&'static
     }
 }
 
+/// Whether `claude -p` of this version asks by its permission hooks. Where it does not, it denies what it would ask,
+/// unless a permission tool is named. `None`: that version says nothing of itself that could be read.
+pub fn asks_headless(version: &str) -> Option<bool> {
+    // 2.1.197 does not, 2.1.332 does; the change lies somewhere between.
+    parse_version(version).map(|version| version >= (2, 1, 332))
+}
+
 fn parse_version(text: &str) -> Option<(u64, u64, u64)> {
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?))

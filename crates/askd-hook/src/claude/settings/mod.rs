@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::edit::Style;
 use crate::json::{Kind, Malformed, Node, Syntax, Twice};
 
-pub use self::inspect::{EventHook, Findings, hidden_asks, inspect};
+pub use self::inspect::{EventHook, Findings, asks_headless, hidden_asks, inspect};
 
 /// Seven days. Claude of some versions ends every hook at once whose time-out is over 2 147 483 s.
 pub const PERMISSION_TIMEOUT_SECS: u64 = 604_800;
