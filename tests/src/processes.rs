@@ -19,9 +19,14 @@ pub fn children(parent: u32) -> Vec<(u32, String)> {
     found
 }
 
-/// Whether it runs; a process that nobody has waited for does not.
+/// Whether it runs; a process that nobody has waited for does not. One that was killed holds its files and locks until
+/// the last of its threads has gone, which may be after the first.
 pub fn alive(pid: u32) -> bool {
-    stat(pid).is_some_and(|(state, _)| state != 'Z')
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).ok();
+        stat.and_then(|stat| parse(&stat)).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+    })
 }
 
 /// Ends one process at once.
@@ -74,7 +79,10 @@ fn all() -> Vec<u32> {
 
 /// State and parent.
 fn stat(pid: u32) -> Option<(char, u32)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse(stat: &str) -> Option<(char, u32)> {
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }

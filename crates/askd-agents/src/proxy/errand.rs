@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use askd_wire::{Action as WireAction, Class, Decision, ObservationBatch, Outcome, RaiseAsk, RequesterKind};
+use askd_wire::{
+    Action as WireAction, Class, Decision, ObservationBatch, Outcome, RaiseAsk, RequesterKind, Verdict,
+};
+
+use super::Action;
 
 /// Number of an ask within one proxy.
 pub type AskNo = u64;
@@ -167,4 +171,33 @@ pub enum Answered {
     NotPermitted(String),
     /// The daemon did not take it, or could not be reached.
     Unreachable,
+}
+
+impl Answered {
+    /// Whether the journal has this decision, whoever's it is.
+    fn agrees_with(&self, decision: Decision) -> bool {
+        match self {
+            Self::Won => true,
+            Self::Lost(outcome) => decision_in(outcome) == Some(decision),
+            Self::NotPermitted(_) | Self::Unreachable => false,
+        }
+    }
+}
+
+/// What an outcome decides; none: nobody decided.
+pub(crate) fn decision_in(outcome: &Outcome) -> Option<Decision> {
+    match outcome.verdict {
+        Verdict::Allow => Some(Decision::Allow),
+        Verdict::Deny => Some(Decision::Deny),
+        Verdict::None => None,
+    }
+}
+
+/// What is left to tell of an answer that went on before the journal had it, once it is known what became of it there.
+pub(crate) fn afterwards(ask: AskNo, decision: Decision, how: &Answered) -> Action {
+    if how.agrees_with(decision) {
+        Action::Handed { ask }
+    } else {
+        Action::Daemon(Errand::Record { ask, allowed: decision == Decision::Allow })
+    }
 }

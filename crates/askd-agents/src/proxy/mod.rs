@@ -26,8 +26,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use act::{Action, End};
-pub(crate) use errand::plain_ask;
 pub use errand::{Answered, AskLimit, AskNo, Errand, News};
+pub(crate) use errand::{afterwards, decision_in, plain_ask};
 pub(crate) use serve::{Owner, Protocol, Start, serve};
 
 /// Bytes that are read at once, and that a pipe is made to hold: long lines pass in few steps.

@@ -4,13 +4,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, Door, START_PATIENCE};
-use askd_client::{Answers, CallError, Events, Places, Unavailable};
-use askd_wire::{Ask, RegisterSurface, Scope, StreamEvent, SurfaceKind};
+use askd_client::{Answers, CallError, Connection, Events, HttpError, Places, Unavailable};
+use askd_wire::{Ask, Health, RegisterSurface, Scope, StreamEvent, SurfaceKind};
 
 use super::inbox::{News, Sender};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A daemon replies within milliseconds, or after one slow commit; one that says nothing for longer hangs or is stopped.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// How the surface registers, and which daemon it is for.
 #[derive(Debug, Clone)]
@@ -33,10 +36,17 @@ pub(super) enum Ended {
     Unheard,
 }
 
+/// Whether nothing at all comes from the daemon; everything else that may be wrong shows with the next call.
+fn is_silent(connection: &mut Connection) -> bool {
+    connection.set_timeout(SILENCE);
+    let told = connection.call::<Health>("GET", "/healthz", None::<&()>);
+    matches!(told, Err(CallError::Http(HttpError::TimedOut)))
+}
+
 impl Plan {
     /// The daemon, started when none runs: a person does this, so a stop by a person ends here.
-    pub(super) fn open(&self) -> Result<Answers, Unavailable> {
-        let found = match daemon::connect_answer(&self.places) {
+    pub(super) fn open(&self) -> Result<Connection, Unavailable> {
+        match daemon::connect_answer(&self.places) {
             Err(Unavailable::NotRunning(_)) if self.exe.is_some() => {
                 let stopped = self.places.stopped_file();
                 daemon::forget_stop(&self.places)
@@ -44,11 +54,10 @@ impl Plan {
                 self.connect(true)
             }
             found => found,
-        };
-        found.map(Answers::over)
+        }
     }
 
-    fn connect(&self, start: bool) -> Result<askd_client::Connection, Unavailable> {
+    fn connect(&self, start: bool) -> Result<Connection, Unavailable> {
         let exe = self.exe.as_deref().filter(|_| start);
         daemon::connect_or_start(&self.places, Door::Answer, exe, Instant::now() + START_PATIENCE)
     }
@@ -72,17 +81,22 @@ impl Plan {
     }
 
     /// Tells everything that the stream brings, until that ends for good.
-    pub(super) fn follow(&self, first: Answers, news: &Sender) -> Ended {
+    pub(super) fn follow(&self, first: Connection, news: &Sender) -> Ended {
         let mut found = Ok(first);
         let mut after = None;
         let mut pause = FIRST_PAUSE;
         // The daemon said that it comes back: whoever restarts it starts it.
         let mut restarting = false;
         loop {
-            let attached = match found {
-                Ok(answers) => self.attach(answers, after).map_err(Unavailable::from),
-                Err(error) => Err(error),
-            };
+            let attached = found.and_then(|mut connection| {
+                if is_silent(&mut connection) {
+                    let why = "the daemon says nothing, trying again (askd doctor)".to_owned();
+                    // Whoever does not listen any more is noticed by the next word.
+                    let _ = news.send(News::Down(why));
+                    return Err(Unavailable::Released);
+                }
+                self.attach(Answers::over(connection), after).map_err(Unavailable::from)
+            });
             match attached {
                 Ok((surface, events)) => {
                     pause = FIRST_PAUSE;
@@ -103,7 +117,7 @@ impl Plan {
                 Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),
             }
             std::thread::sleep(pause);
-            found = self.connect(!restarting || pause >= LONGEST_PAUSE).map(Answers::over);
+            found = self.connect(!restarting || pause >= LONGEST_PAUSE);
         }
     }
 

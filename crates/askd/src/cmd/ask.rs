@@ -18,6 +18,7 @@ use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
 use crate::identity;
 use crate::out;
+use crate::silence;
 use crate::view;
 use crate::waiting::{CallerWatch, Ended};
 
@@ -44,6 +45,12 @@ pub(crate) fn ask(desk: &Desk, args: AskArgs) -> Done {
         out::tell(
             "askd: waiting for an answer: `askd ls` shows the ask, `askd allow` or `askd deny` answers it",
         );
+    }
+    if let Ok(mut connection) = daemon::connect_ask(&desk.places)
+        && silence::health(&mut connection).is_none()
+    {
+        let (what, todo) = silence::about(&desk.places);
+        out::tell(&format!("askd: {what}; waiting for it ({todo})"));
     }
     match asker.ask_watched(&raise, &mut watch) {
         Ok(ask) => settled(&mut asker, &ask, as_json),

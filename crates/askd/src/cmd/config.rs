@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use askd_client::{Answers, CallError};
+use askd_client::{Answers, CallError, daemon};
 use askd_config::{Config, Layers};
 use askd_wire::{Health, Loosening};
 
@@ -11,6 +11,7 @@ use crate::confirm;
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
 use crate::out::{self, safe};
+use crate::silence;
 
 /// Longer than a command for the bot's token may take.
 const READ: Duration = Duration::from_secs(20);
@@ -90,7 +91,13 @@ fn explain(desk: &Desk, key: &str) -> Result<(), Failure> {
 
 /// What the running daemon says; none when none runs.
 fn health(desk: &Desk) -> Option<Health> {
-    Answers::over(desk.running().ok()?).health().ok()
+    let mut connection = daemon::connect_answer(&desk.places).ok()?;
+    let told = silence::health(&mut connection);
+    if told.is_none() {
+        let (what, todo) = silence::about(&desk.places);
+        out::tell(&format!("askd: {what} ({todo})"));
+    }
+    told?.ok()
 }
 
 /// What the daemon says when it has read everything that the config leads to, or as it is after so long: it may have

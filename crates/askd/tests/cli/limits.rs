@@ -7,6 +7,7 @@ use askd_client::{Answers, Connection, Places};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::pty::Pty;
 use crate::world::{PATIENCE, World, until};
 
 fn places(world: &World) -> Places {
@@ -86,6 +87,7 @@ fn s7_no_command_waits_for_ever_for_a_daemon_that_hangs() {
         &["config", "accept", "--yes"],
         &["daemon", "restart"],
     ];
+    let mut queue = Pty::start(&world, &[]);
     let running: Vec<_> = commands.iter().map(|args| (args, world.spawn(args))).collect();
     for (args, running) in running {
         let (code, text) = running.end();
@@ -98,10 +100,20 @@ fn s7_no_command_waits_for_ever_for_a_daemon_that_hangs() {
             assert!(text.contains("stopped by a signal"), "{args:?}: {text}");
         }
     }
+    let (code, text) = world.spawn(&["config", "check"]).end();
+    assert_eq!((code, text.contains("has said nothing for 3s")), (Some(0), true), "{text}");
+    let asking = world.ask("make slow", &[]);
     let (_, text) = world.spawn(&["doctor"]).end();
     assert!(text.contains(&format!("→ kill -CONT {}", daemon.as_raw_nonzero())), "{text}");
+    queue.sees("offline: the daemon says nothing");
     rustix::process::kill_process(daemon, Signal::CONT).unwrap();
     world.must(&["ls"]);
+    let handle = world.handle("make slow");
+    queue.sees(&format!("─ {handle} "));
+    queue.keys("q");
+    world.must(&["allow", &handle]);
+    let (code, text) = asking.end();
+    assert_eq!((code, text.contains("has said nothing for 3s")), (Some(0), true), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The one way out of an ask, and what askd says on the way there.
 
-use askd_wire::{Decision, Observation, Outcome, Verdict};
+use askd_wire::{Decision, Observation, Outcome};
 
 use super::super::ask::{decision_of, plain};
 use super::super::message;
@@ -9,7 +9,7 @@ use super::Machine;
 use super::elicitation::ACCEPT;
 use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Left, Origin, Slot, State};
 use crate::hidden::{HiddenOption, HiddenReply};
-use crate::proxy::{Action, Answered, AskNo, Errand, News};
+use crate::proxy::{Action, Answered, AskNo, Errand, News, afterwards, decision_in};
 
 /// How an ask ends.
 #[derive(Debug)]
@@ -318,16 +318,7 @@ impl Machine {
             (State::Done(Done::Answered { decision: Some(decision), unsure }), how) if *unsure => {
                 *unsure = false;
                 let decision = *decision;
-                let same = match how {
-                    Answered::Won => true,
-                    Answered::Lost(outcome) => decision_in(&outcome) == Some(decision),
-                    Answered::NotPermitted(_) | Answered::Unreachable => false,
-                };
-                self.out.push(if same {
-                    Action::Handed { ask: no }
-                } else {
-                    Action::Daemon(Errand::Record { ask: no, allowed: decision == Decision::Allow })
-                });
+                self.out.push(afterwards(no, decision, &how));
             }
             (State::Open | State::Done(_), _) => {}
         }
@@ -419,15 +410,6 @@ impl Machine {
                 State::Done(_) => {}
             }
         }
-    }
-}
-
-/// What an outcome decides; none: nobody decided.
-fn decision_in(outcome: &Outcome) -> Option<Decision> {
-    match outcome.verdict {
-        Verdict::Allow => Some(Decision::Allow),
-        Verdict::Deny => Some(Decision::Deny),
-        Verdict::None => None,
     }
 }
 

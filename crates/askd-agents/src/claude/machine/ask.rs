@@ -12,9 +12,7 @@
 use std::time::Duration;
 
 use askd_hook::claude::{grants, kind};
-use askd_wire::{
-    Action as WireAction, Attendance, Class, Observation, OwnPrompt, RaiseAsk, RequesterKind, Subagent,
-};
+use askd_wire::{Action as WireAction, Attendance, Observation, OwnPrompt, RaiseAsk, Subagent};
 use serde_json::Map;
 use serde_json::value::RawValue;
 
@@ -23,7 +21,7 @@ use super::super::message::{self, CanUseTool};
 use super::settle::Fate;
 use super::slot::{Askd, Dialog, Slot, State};
 use super::{AGENT, Errand, Machine};
-use crate::proxy::AskNo;
+use crate::proxy::{AskNo, plain_ask};
 
 /// How long an ask of ours waits for this wrapper to come back after its connection broke.
 const LINK_GRACE_SECS: u64 = 60;
@@ -108,41 +106,30 @@ impl Machine {
         if let Some(reason) = &slot.reason {
             extra.insert("reason".to_owned(), reason.clone().into());
         }
+        let action = WireAction {
+            kind: kind(&slot.tool).map(str::to_owned),
+            tool: slot.tool.clone(),
+            title: slot.title.clone(),
+            input: Some(slot.input.clone()),
+            cwd: self.cwd.clone(),
+        };
         RaiseAsk {
-            key: format!("{}-{no}", self.settings.mark),
-            action: WireAction {
-                kind: kind(&slot.tool).map(str::to_owned),
-                tool: slot.tool.clone(),
-                title: slot.title.clone(),
-                input: Some(slot.input.clone()),
-                cwd: self.cwd.clone(),
-            },
-            class: Class::Tool,
             attendance: Some(self.attendance(slot)),
-            agent: AGENT.to_owned(),
-            session: self.session_name(),
-            parent: None,
             subagent: task.map(|(work, task)| Subagent {
                 name: task.and_then(|task| task.name.clone()),
                 kind: task.and_then(|task| task.kind.clone()),
                 work_id: work.clone(),
                 depth: task.and_then(|task| task.depth),
             }),
-            job: None,
             tool_call: slot.call.clone(),
             turn: self.life.turn().map(|turn| format!("{}-{turn}", self.settings.mark)),
-            session_title: None,
             options: grants::options(&suggestions),
-            deadline_secs: None,
-            gives_up_secs: None,
-            requester: RequesterKind::Proxy,
             grace_secs: LINK_GRACE_SECS,
             instance: self.settings.instance.clone(),
             own_prompt: slot.needs_own.then(|| OwnPrompt { at: "host".to_owned(), blocked: false }),
             needs_own_prompt: slot.needs_own,
-            supersedes: None,
-            place: None,
             extra,
+            ..plain_ask(format!("{}-{no}", self.settings.mark), AGENT, &self.session_name(), action)
         }
     }
 

@@ -10,7 +10,7 @@ use super::super::Action;
 use super::super::message;
 use super::slot::{Askd, Dialog, Done, HostAnswer, Limit, Slot, State};
 use super::{Errand, Machine};
-use crate::proxy::{Answered, AskLimit, AskNo, News};
+use crate::proxy::{Answered, AskLimit, AskNo, News, afterwards};
 
 /// How an ask ends.
 #[derive(Debug)]
@@ -253,25 +253,11 @@ impl Machine {
             (State::Done(Done::Answered { decision, unsure, .. }), how) if *unsure => {
                 *unsure = false;
                 let decision = *decision;
-                let same = match how {
-                    Answered::Won => true,
-                    Answered::Lost(outcome) => match outcome.verdict {
-                        Verdict::Allow => decision == Decision::Allow,
-                        Verdict::Deny => decision == Decision::Deny,
-                        Verdict::None => false,
-                    },
-                    Answered::NotPermitted(_) | Answered::Unreachable => false,
-                };
                 let done = slot.call.is_none();
                 if done {
                     self.asks.remove(&no);
                 }
-                self.out.push(if same {
-                    Action::Handed { ask: no }
-                } else {
-                    let allowed = decision == Decision::Allow;
-                    Action::Daemon(Errand::Record { ask: no, allowed })
-                });
+                self.out.push(afterwards(no, decision, &how));
             }
             (State::Open | State::Done(_), _) => {}
         }

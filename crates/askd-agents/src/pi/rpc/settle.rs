@@ -5,7 +5,7 @@ use askd_wire::{Decision, Observation, Outcome, Verdict};
 use super::dialog::{Host, Stand, State};
 use super::{FollowUp, Machine, lines};
 use crate::pi::AGENT;
-use crate::proxy::{Action, Answered, AskNo, Errand, News};
+use crate::proxy::{Action, Answered, AskNo, Errand, News, afterwards};
 
 /// How a dialog ends.
 #[derive(Debug)]
@@ -244,21 +244,8 @@ impl Machine {
             (State::Answered { decision, unsure }, how) if *unsure => {
                 *unsure = false;
                 let decision = *decision;
-                let same = match how {
-                    Answered::Won => true,
-                    Answered::Lost(outcome) => match outcome.verdict {
-                        Verdict::Allow => decision == Decision::Allow,
-                        Verdict::Deny => decision == Decision::Deny,
-                        Verdict::None => false,
-                    },
-                    Answered::NotPermitted(_) | Answered::Unreachable => false,
-                };
                 let has_call = dialog.call.is_some();
-                self.out.push(if same {
-                    Action::Handed { ask: no }
-                } else {
-                    Action::Daemon(Errand::Record { ask: no, allowed: decision == Decision::Allow })
-                });
+                self.out.push(afterwards(no, decision, &how));
                 if !has_call {
                     self.forget(no);
                 }
