@@ -41,7 +41,7 @@ fn ended(task: &str, status: &str) -> Value {
 
 /// The id of the question that was put to the agent last.
 fn question(bench: &Bench) -> Option<String> {
-    let line: Value = serde_json::from_str(bench.to_agent.last()?).unwrap();
+    let line: Value = serde_json::from_str(bench.to_agent.last()?).ok()?;
     let id = line["request_id"].as_str().filter(|_| line["request"]["subtype"] == "mcp_status");
     id.map(str::to_owned)
 }
