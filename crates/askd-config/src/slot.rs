@@ -126,7 +126,8 @@ impl Slot<'_> {
             }
             Slot::Url(place) => {
                 let url = one_line(raw.text()?)?.trim_end_matches('/');
-                if !is_web_address(url) {
+                // The path of a call with its token is not the server's address.
+                if !is_web_address(url) || secret::covered(url) != url {
                     return Err(Wrong::Value);
                 }
                 *place = url.to_owned();
@@ -217,7 +218,7 @@ impl Slot<'_> {
             Slot::Text(_) => "a text of one line".to_owned(),
             Slot::Path(_) => "an absolute path, or \"\"".to_owned(),
             Slot::Url(_) => {
-                "an address that begins with https://, or with http:// and this machine (127.0.0.1, ::1, localhost)"
+                "an address that begins with https://, or with http:// and this machine (127.0.0.1, ::1, localhost), without a token"
                     .to_owned()
             }
             Slot::Proxy(_) => "\"\", or an address such as http://127.0.0.1:3128, without a password".to_owned(),

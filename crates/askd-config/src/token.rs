@@ -45,7 +45,7 @@ impl fmt::Display for Secret {
 /// Why there is no token. The message never has a part of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    #[error("telegram.token_file {}: {why}", askd_text::safe(&covered(path)).text)]
+    #[error("telegram.token_file: {why} ({})", askd_text::safe(&covered(path)).text)]
     File { path: String, why: String },
     /// Without its name, which may well be a token.
     #[error("telegram.token_env: the daemon's environment has no variable of this name")]

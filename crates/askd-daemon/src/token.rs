@@ -30,6 +30,8 @@ pub(crate) struct Token {
     secret: Option<Secret>,
     /// It is to be read, or being read.
     pending: bool,
+    /// And once more after that: the file may have changed under the reading.
+    once_more: bool,
     failed: Option<Failed>,
     /// Readings that failed in a row.
     failures: u32,
@@ -75,9 +77,12 @@ impl Token {
             (Some(rest), Some(at)) => at.elapsed() >= rest,
             _ => true,
         };
-        let due = rested && !self.pending;
-        self.pending |= due;
-        due
+        if self.pending {
+            self.once_more |= rested && !matches!(way, Way::Command(_));
+            return false;
+        }
+        self.pending = rested;
+        rested
     }
 
     /// Takes what a reading of `way` gave; what is worth telling everybody.
@@ -86,7 +91,7 @@ impl Token {
         if self.way.as_ref() != Some(way) {
             return None;
         }
-        self.pending = false;
+        self.pending = std::mem::take(&mut self.once_more);
         self.read_at = Some(Instant::now());
         match read {
             Ok(secret) => {
@@ -261,6 +266,12 @@ mod tests {
         assert!(token.set_way(Some(way.clone()), true), "a file is read again when the settings are");
         token.take(&way, Err(TokenError::File { path: "/t".to_owned(), why: "is gone".to_owned() }));
         assert!(token.secret().is_none() && token.trouble().is_some());
+        // Edited while it is being read.
+        assert!(token.set_way(Some(way.clone()), true) && !token.set_way(Some(way.clone()), true));
+        token.take(&way, good());
+        assert!(token.is_pending());
+        token.take(&way, good());
+        assert!(!token.is_pending());
     }
 
     #[test]

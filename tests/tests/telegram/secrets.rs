@@ -83,9 +83,9 @@ fn s5_a_token_in_the_wrong_place_is_told_nowhere_and_kept_nowhere() -> Result<()
         telegram(&format!("token_file = {token}")),
         telegram(&format!("token_file = \"{token}")),
         telegram(&token),
+        telegram(&format!("api_url = \"https://127.0.0.1:1/bot{token}\"")),
         // All of these are taken.
         telegram(&format!("token_cmd = \"echo {token}\"")),
-        telegram(&format!("api_url = \"https://127.0.0.1:1/bot{token}\"")),
         telegram(&format!("token_file = \"/nowhere/{token}\"")),
         format!("[notify]\ncommand = \"echo https://api.telegram.org/bot{token}/sendMessage\"\n"),
     ];

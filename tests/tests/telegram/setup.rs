@@ -143,11 +143,25 @@ fn an_interrupt_while_the_token_is_typed_leaves_a_terminal_that_shows_what_is_ty
     let mut terminal = Terminal::run(shell, &["-c", &script], world.env(), &world.home())?;
     terminal.wait_for(&["Paste the token"])?;
     // Once what is typed is not shown, the prompt is really there.
-    terminal.keys("123")?;
-    terminal.keys("\u{3}")?;
+    terminal.keys("123\r")?;
+    // The second time as the first.
+    terminal.wait_for(&["not a bot token"])?;
+    until("the second prompt", || {
+        Ok((terminal.text().matches("Paste the token").count() == 2).then_some(()))
+    })?;
+    terminal.keys("456\u{3}")?;
     terminal.wait_for(&["stopped; nothing was changed", "ended with 130", "done"])?;
     let text = terminal.text();
-    assert!(text.contains(" echo ") && !text.contains("-echo "), "{text}");
+    assert!(text.contains(" echo ") && !text.contains("-echo ") && !text.contains("456"), "{text}");
+
+    // Afterwards an interrupt is one.
+    let mut terminal = Terminal::run(shell, &["-c", &script], world.env(), &world.home())?;
+    terminal.wait_for(&["Paste the token"])?;
+    terminal.keys(&format!("{TOKEN}\r"))?;
+    word(&terminal)?;
+    terminal.keys("\u{3}")?;
+    terminal.wait_for(&["ended with 130", "done"])?;
+    assert!(!world.askd_dir().join("config.toml").exists());
     Ok(())
 }
 

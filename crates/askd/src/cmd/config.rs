@@ -115,16 +115,20 @@ fn health_when_read(answers: &mut Answers, patience: Duration) -> Result<Health,
 
 fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
     let mut answers = desk.answers()?;
+    let mut first: Option<Vec<Loosening>> = None;
     let mut asked: Vec<Loosening> = Vec::new();
     let mut left = false;
     loop {
         let waiting = health_when_read(&mut answers, READ)?.waiting_loosenings;
-        let is_new = |waits: &&Loosening| {
-            key.is_none_or(|key| waits.key == key)
-                && !asked.iter().any(|before| before.key == waits.key && before.value == waits.value)
+        let first = first.get_or_insert_with(|| waiting.clone());
+        let same = |a: &Loosening, b: &Loosening| a.key == b.key && a.value == b.value;
+        let is_next = |waits: &&Loosening| {
+            let chosen = key.is_none_or(|key| waits.key == key);
+            // What came into the config meanwhile is nobody's yes; what a command gave that was just accepted is.
+            let known = waits.key == askd_config::TOKEN || first.iter().any(|before| same(before, waits));
+            chosen && known && !asked.iter().any(|before| same(before, waits))
         };
-        // One at a time: what was accepted may lead to more, as a command does to the bot's token.
-        let Some(loosening) = waiting.iter().find(is_new) else {
+        let Some(loosening) = waiting.iter().find(is_next) else {
             if asked.is_empty() {
                 return nothing_waits(key, &waiting);
             }

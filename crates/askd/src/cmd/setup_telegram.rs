@@ -22,7 +22,7 @@ use crate::cmd::config;
 use crate::confirm;
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
-use crate::hidden::hidden_line;
+use crate::hidden::Hidden;
 use crate::out::{self, one_line, safe};
 use crate::replace::Target;
 
@@ -142,9 +142,10 @@ fn way(args: &SetupArgs) -> Result<Reached, Failure> {
 
 fn ask_token() -> Result<Secret, Failure> {
     out::print_line("Make a bot: write /newbot to @BotFather in Telegram. It gives you a token.")?;
+    let mut hidden = Hidden::begin()?;
     loop {
         out::print("Paste the token (it is not shown): ")?;
-        let text = hidden_line()?;
+        let text = hidden.line()?;
         out::print_line("")?;
         match Secret::parse(&text, "what you typed") {
             Ok(token) => return Ok(token),
