@@ -3,7 +3,7 @@
 use askd_sim::soak::{Found, Kind, run, run_watched};
 
 /// Every kind of trouble.
-const TROUBLE: [&str; 25] = [
+const TROUBLE: [&str; 26] = [
     "parallel calls",
     "a hook of the agent was first",
     "a person was first",
@@ -20,6 +20,7 @@ const TROUBLE: [&str; 25] = [
     "a denial stopped a child in the background",
     "a denial stopped the turn",
     "an interrupt without a reply",
+    "an interrupt that was slow to work",
     "the daemon was away for half a minute",
     "the daemon was away for longer than a deadline",
     "the host closed its end with a message queued",

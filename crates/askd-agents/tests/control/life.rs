@@ -99,6 +99,7 @@ fn c7_a_turn_that_goes_on_without_a_message_is_waited_for() {
     bench.pass(MINUTES - Duration::from_secs(1));
     assert!(!bench.closed);
     bench.agent(&init());
+    bench.agent(&json!({"type": "assistant", "message": {"content": []}, "parent_tool_use_id": null, "session_id": "s"}));
     bench.pass(MINUTES * 3);
     let no = bench.ask("r", "c");
     bench.outcome(no, outcome(Verdict::Allow));
@@ -189,6 +190,15 @@ fn c7_idle_in_the_moment_between_the_end_of_a_child_and_its_turn_is_not_believed
     bench.pass(Duration::from_secs(1));
     let id = question(&bench).unwrap();
     reply(&mut bench, &id);
+    assert!(bench.closed);
+}
+
+#[test]
+fn c7_one_that_was_never_told_anything_is_not_held_for_ever() {
+    let mut bench = Bench::telling_state();
+    bench.agent(&init());
+    bench.close_host();
+    bench.pass(MINUTES);
     assert!(bench.closed);
 }
 

@@ -134,6 +134,40 @@ fn c1_what_the_agent_does_not_cancel_after_a_stop_is_asked_again() {
 }
 
 #[test]
+fn c6_a_cancel_that_comes_late_withdraws_what_was_asked_again_as_cancelled() {
+    let mut bench = Bench::answering();
+    bench.ask_with("r", "c", &json!({"decision_reason": "outside the project"}));
+    bench.host(&interrupt());
+    bench.pass(Duration::from_secs(5));
+    let (again, raise) = bench.raised.pop().unwrap();
+    assert_eq!(raise.tool_call.as_deref(), Some("c"));
+    let reason = raise.extra["reason"].as_str().unwrap();
+    assert!(reason.contains("the same call once more") && reason.contains("outside the project"), "{reason}");
+    bench.raised_in_time(again);
+    bench.forget();
+    bench.agent(&json!({"type": "control_cancel_request", "request_id": "r"}));
+    assert!(bench.did(&format!("withdraw {again} cancelled")), "{:?}", bench.did);
+    bench.agent(&reply());
+    bench.result("c", true, Value::Null);
+    bench.outcome(again, outcome(Verdict::Allow));
+    assert!(bench.to_agent.is_empty(), "{:?}", bench.to_agent);
+}
+
+#[test]
+fn c3_what_stops_a_task_explains_no_cancel_of_another_thread() {
+    let mut bench = Bench::answering();
+    started(&mut bench, "t", &json!({"is_backgrounded": true}));
+    let main = bench.ask("r", "c");
+    let stop = json!({"subtype": "stop_task", "task_id": "t"});
+    bench.host(&json!({"type": "control_request", "request_id": "i", "request": stop}));
+    bench.forget();
+    bench.agent(&json!({"type": "control_cancel_request", "request_id": "r"}));
+    assert!(bench.did(&format!("withdraw {main} handed_back")), "{:?}", bench.did);
+    bench.result("c", true, json!({"decision": "deny", "source": "hook"}));
+    assert!(bench.did.iter().any(|did| did.contains("DecidedByAgent")), "{:?}", bench.did);
+}
+
+#[test]
 fn c1_an_interrupt_without_a_reply_holds_nothing_for_ever() {
     let mut bench = Bench::answering();
     bench.ask("r", "c");

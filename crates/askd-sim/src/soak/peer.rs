@@ -595,8 +595,14 @@ impl<B: Broker> World<B> {
             }
             Some("control_request") if line["request"]["subtype"] == "interrupt" => {
                 self.interrupt = false;
-                if self.dice.percent(20) {
-                    return self.does_not_hear();
+                match self.dice.below(10) {
+                    0 | 1 => return self.does_not_hear(),
+                    2 => {
+                        self.happen("an interrupt that was slow to work");
+                        self.does_not_hear();
+                        self.live_on(9, 1_000);
+                    }
+                    _ => {}
                 }
                 self.cancel_all(|_| true);
                 for child in std::mem::take(&mut self.children) {

@@ -86,7 +86,7 @@ impl Machine {
                     return;
                 }
             }
-            ("system", Some("init")) => self.life.goes_on(self.now),
+            ("system", Some("init")) => self.life.began(self.now),
             ("system", Some("task_started")) => self.task_started(&read),
             ("system", Some("task_updated")) => self.task_updated(&read),
             ("system", Some("task_notification")) => {

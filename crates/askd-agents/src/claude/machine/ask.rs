@@ -25,6 +25,8 @@ use crate::proxy::{AskNo, plain_ask};
 
 /// How long an ask of ours waits for this wrapper to come back after its connection broke.
 const LINK_GRACE_SECS: u64 = 60;
+/// What people read at an ask whose call they may have seen before.
+const ASKED_AGAIN: &str = "the same call once more: it was stopped, and the agent still waits for it";
 
 impl Machine {
     /// The agent asks. Its line goes on to a host that can answer it.
@@ -63,6 +65,7 @@ impl Machine {
             ended_at: Duration::ZERO,
             crossing: None,
             line: kept,
+            again: false,
             failures: 0,
             again_at: None,
             id: id.clone(),
@@ -103,8 +106,10 @@ impl Machine {
         let task = slot.work.as_ref().map(|work| (work, self.tasks.get(work)));
         let suggestions: Vec<&RawValue> = slot.suggestions.iter().map(AsRef::as_ref).collect();
         let mut extra = Map::new();
-        if let Some(reason) = &slot.reason {
-            extra.insert("reason".to_owned(), reason.clone().into());
+        let again = slot.again.then(|| ASKED_AGAIN.to_owned());
+        let reason: Vec<String> = again.into_iter().chain(slot.reason.clone()).collect();
+        if !reason.is_empty() {
+            extra.insert("reason".to_owned(), reason.join("; ").into());
         }
         let action = WireAction {
             kind: kind(&slot.tool).map(str::to_owned),

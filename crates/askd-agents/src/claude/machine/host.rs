@@ -157,7 +157,15 @@ impl Machine {
             Some(answer) => State::Deciding { answer, since: self.now, sent: false },
             None => State::Open,
         };
-        let slot = Slot { state, askd: Askd::Parked, taken: false, limit: None, lost_since: None, ..old };
+        let slot = Slot {
+            state,
+            again: true,
+            askd: Askd::Parked,
+            taken: false,
+            limit: None,
+            lost_since: None,
+            ..old
+        };
         self.ids.insert(slot.id.clone(), again);
         if let Some(call) = &slot.call {
             let asks = self.by_call.entry(call.clone()).or_default();

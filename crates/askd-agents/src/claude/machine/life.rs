@@ -87,6 +87,15 @@ impl Life {
         self.stir(now);
     }
 
+    /// The agent is there, mostly at the beginning of a turn. Before the first message it may be for nothing.
+    pub(super) fn began(&mut self, now: Duration) {
+        if self.tells || self.messages > 0 || self.turns > 0 {
+            return self.goes_on(now);
+        }
+        self.owed = self.owed.max(1);
+        self.stir(now);
+    }
+
     /// A sign of a turn that goes on.
     pub(super) fn goes_on(&mut self, now: Duration) {
         self.works |= !self.tells;

@@ -315,7 +315,10 @@ impl Machine {
     pub(super) fn cancelled_by_agent(&mut self, no: AskNo) {
         let work = self.asks.get(&no).and_then(|slot| slot.work.clone());
         let group = self.group(work.as_deref()).map(str::to_owned);
-        let explained = self.signalled || self.winding.contains(&group) || !self.stopping.is_empty();
+        // One that is asked again after a stop is cancelled late by that stop.
+        let again = self.asks.get(&no).is_some_and(|slot| slot.again);
+        let explained =
+            again || self.signalled || self.winding.contains(&group) || self.is_stopping(work.as_deref());
         self.waiting.remove(&no);
         let Some(slot) = self.asks.get_mut(&no) else { return };
         match &mut slot.state {

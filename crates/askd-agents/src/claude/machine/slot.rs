@@ -90,6 +90,8 @@ pub(super) struct Slot {
     pub(super) crossing: Option<HostAnswer>,
     /// The agent's line, as long as the host may be shown it again.
     pub(super) line: Vec<u8>,
+    /// It was ended by a stop, and is asked once more because the agent did not cancel it in time.
+    pub(super) again: bool,
     /// How often the host failed, and when it is shown the request again.
     pub(super) failures: u32,
     pub(super) again_at: Option<Duration>,
