@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use askd_tests::bot::{Bot, TOKEN};
 use askd_tests::{Terminal, World, until};
 
-use crate::scene::{ANNA, HERS, MALLORY};
+use crate::scene::{ANNA, GROUP, HERS, MALLORY};
 
 fn start(world: &World, bot: &Bot) -> Result<Terminal> {
     // The slash at its end is not part of the setting.
@@ -51,6 +51,7 @@ fn s5_setup_finds_the_person_tries_it_out_and_accepts_what_they_saw() -> Result<
     assert!(!config_has(&config, "telegram")?, "nothing is written before it works");
     bot.tap(ANNA, HERS, &test, "It works")?;
     terminal.wait_for(&["Asks come to Telegram now"])?;
+    bot.ended(HERS, test.id, "askd was set up: asks come here.")?;
     let text = fs::read_to_string(&config)?;
     assert!(text.starts_with(before) && text.contains("chat_ids = [11]") && !text.contains(TOKEN), "{text}");
     assert_eq!(fs::metadata(&config)?.permissions().mode() & 0o777, 0o600);
@@ -162,6 +163,32 @@ fn an_interrupt_while_the_token_is_typed_leaves_a_terminal_that_shows_what_is_ty
     terminal.keys("\u{3}")?;
     terminal.wait_for(&["ended with 130", "done"])?;
     assert!(!world.askd_dir().join("config.toml").exists());
+    Ok(())
+}
+
+#[test]
+fn s5_setup_in_a_group_hears_the_one_who_wrote_the_word_and_a_dry_run_writes_nothing() -> Result<()> {
+    let world = World::bare()?;
+    let bot = Bot::start(&[GROUP])?;
+    let args = ["setup", "telegram", "--dry-run", "--api-url", &bot.url()];
+    let mut terminal = Terminal::run(world.askd(), &args, world.env(), &world.home())?;
+    terminal.wait_for(&["Paste the token"])?;
+    terminal.keys(&format!("{TOKEN}\r"))?;
+    let word = word(&terminal)?;
+    bot.write(MALLORY, GROUP, "/start@askd_test_bot askd-000000", None);
+    bot.write(ANNA, GROUP, &format!("/start@askd_test_bot {word}"), None);
+    terminal.wait_for(&["Anna (user 11) wrote it in a supergroup (chat -100500)", "(yes/no)"])?;
+    terminal.keys("yes\r")?;
+    let test = bot.wait(GROUP, "the test message", |shown| shown.text.contains("This is a test"))?;
+    // Whoever taps first is not who was found.
+    bot.tap(MALLORY, GROUP, &test, "It works")?;
+    bot.all_confirmed()?;
+    assert!(!terminal.text().contains("would be"));
+    bot.tap(ANNA, GROUP, &test, "It works")?;
+    terminal.wait_for(&["would be:", "chat_ids = [-100500]", "user_ids = [11]"])?;
+    bot.ended(GROUP, test.id, "It works.")?;
+    assert!(!world.askd_dir().join("config.toml").exists());
+    assert!(!world.askd_dir().join("telegram-token").exists());
     Ok(())
 }
 

@@ -164,7 +164,10 @@ fn s2_a_proxy_of_the_config_waits_for_a_person_and_never_sees_the_token() -> Res
 
 #[test]
 fn s5_the_token_is_told_nowhere() -> Result<()> {
-    let scene = Scene::new()?;
+    let mut scene = Scene::unaccepted(&[HERS], &[ANNA], "")?;
+    // Also not to whoever wants to know everything.
+    scene.world.start_daemon_with(&[("ASKD_LOG", "trace")])?;
+    scene.accept()?;
     let asker = scene.ask("make quiet")?;
     let card = scene.card(&asker)?;
     // Errors of every sort, with addresses in them.

@@ -100,6 +100,9 @@ fn told(error: &ureq::Error) -> String {
         ureq::Error::Rustls(_) | ureq::Error::Tls(_) => {
             "the Bot API server's certificate is not trusted".to_owned()
         }
+        ureq::Error::ConnectProxyFailed(_) => {
+            "the proxy on the way to the Bot API server does not let it through".to_owned()
+        }
         ureq::Error::BodyExceedsLimit(_) => "the Bot API server's reply is too large".to_owned(),
         _ => "the Bot API server cannot be reached".to_owned(),
     }

@@ -82,7 +82,7 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
     out::print_line(&format!("The token is good: the bot is {name}."))?;
     let mut updates = Updates { line: &line, offset: 0 };
     let found = find(&mut updates, &name)?;
-    try_out(&mut updates, &found)?;
+    let test = try_out(&mut updates, &found)?;
     // What was said to setup is not said to the daemon.
     let _ = updates.next(Duration::ZERO);
     let shown = Found { way, ..found };
@@ -93,6 +93,7 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
     }
     write(desk, &file, &target, document, &shown, &token)?;
     accept(desk, &shown, &token)?;
+    say_instead(&line, shown.chat, &test, "askd was set up: asks come here.");
     out::print_line(&format!("Asks come to Telegram now, {} may answer them there.", safe(&shown.person)))?;
     out::print_line("undo: askd setup telegram --undo")?;
     Ok(status::OK)
@@ -244,7 +245,14 @@ fn said(message: &Message, word: &str) -> Option<Found> {
 }
 
 /// Sends an ask that asks nothing, and waits for its button.
-fn try_out(updates: &mut Updates<'_>, found: &Found) -> Result<(), Failure> {
+/// The test message, of which the words are to be true to the end.
+fn say_instead(line: &Line, chat: i64, message: &Value, text: &str) {
+    let body = json!({"chat_id": chat, "message_id": message, "text": text});
+    let _ = call(line, "editMessageText", &body);
+}
+
+/// Gives the number of the test message.
+fn try_out(updates: &mut Updates<'_>, found: &Found) -> Result<Value, Failure> {
     let data = format!("test-{}", random_hex().map_err(Failure::unavailable)?);
     let text = "This is a test of askd: nothing runs, whatever you do. Tap the button.";
     let body = json!({
@@ -264,11 +272,10 @@ fn try_out(updates: &mut Updates<'_>, found: &Found) -> Result<(), Failure> {
                     "answerCallbackQuery",
                     &json!({"callback_query_id": id, "text": "It works."}),
                 );
-                let done = json!({
-                    "chat_id": found.chat, "message_id": sent["message_id"], "text": "askd was set up: asks come here.",
-                });
-                let _ = call(updates.line, "editMessageText", &done);
-                return Ok(());
+                let id = sent["message_id"].clone();
+                // It is not set up yet.
+                say_instead(updates.line, found.chat, &id, "It works.");
+                return Ok(id);
             }
         }
     }
