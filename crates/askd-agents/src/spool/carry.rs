@@ -5,11 +5,13 @@ use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use askd_client::{Asker, JustWait, OrStop, Places, Unavailable, Wake, Watch, daemon};
 use askd_wire::{AskState, Code, Observation, ObservationBatch, Outcome, RaiseAsk};
+use rustix::process::{Resource, getrlimit};
 
 use super::machine::AskNo;
 
@@ -67,6 +69,33 @@ impl Around {
     }
 }
 
+/// Threads of asks in this process, of all trees.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// How many more asks this process has descriptors for, and how many it may have at most: each takes up to four, and
+/// whatever else it serves goes on.
+pub(super) fn room() -> (usize, usize) {
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+    let most = limit.map_or(usize::MAX, |limit| (limit / 12).max(1));
+    (most.saturating_sub(RUNNING.load(Ordering::Relaxed)), most)
+}
+
+/// One of them, as long as this is there.
+struct Share;
+
+impl Share {
+    fn take() -> Self {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The other end of a thread.
 #[derive(Debug)]
 pub(super) struct Carrier {
@@ -79,7 +108,9 @@ impl Carrier {
         let (orders, received) = channel();
         let (wake, written) = io::pipe()?;
         let carry = Carry { around, no, raise, orders: received, wake, id: None };
+        let share = Share::take();
         std::thread::Builder::new().name(format!("spool-{no}")).stack_size(256 * 1024).spawn(move || {
+            let _share = share;
             let around = carry.around.clone();
             carry.run();
             around.tell(News::Ended(no));

@@ -20,7 +20,8 @@ mod system {
     use std::path::Path;
 
     use askd_client::spool::{REQUESTS, RESPONSES, SENTINEL, SESSIONS};
-    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch};
+    use rustix::io::Errno;
 
     use super::Hints;
 
@@ -38,13 +39,24 @@ mod system {
     pub(crate) struct Eyes {
         fd: Option<OwnedFd>,
         watched: BTreeMap<i32, Of>,
+        blind: Option<&'static str>,
     }
+
+    /// Directories of one tree that are watched; what is in the others is found by looking.
+    const MOST_WATCHED: usize = 4096;
 
     impl Eyes {
         /// `on` false: no hints at all.
         pub(crate) fn open(on: bool) -> Self {
             let flags = CreateFlags::NONBLOCK | CreateFlags::CLOEXEC;
-            Self { fd: on.then(|| init(flags).ok()).flatten(), watched: BTreeMap::new() }
+            let fd = on.then(|| init(flags).ok()).flatten();
+            let blind = (on && fd.is_none()).then_some("the kernel tells nothing (no inotify left)");
+            Self { fd, watched: BTreeMap::new(), blind }
+        }
+
+        /// Why not everything is told, since the last time this was asked.
+        pub(crate) fn blind(&mut self) -> Option<&'static str> {
+            self.blind.take()
         }
 
         pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -75,8 +87,16 @@ mod system {
                 | WatchFlags::DONT_FOLLOW;
             let Some(fd) = &self.fd else { return };
             // What cannot be watched is looked at every second all the same.
-            if let Ok(wd) = add_watch(fd, path, what) {
-                self.watched.insert(wd, of);
+            match add_watch(fd, path, what) {
+                Ok(wd) if self.watched.len() >= MOST_WATCHED && !self.watched.contains_key(&wd) => {
+                    let _ = remove_watch(fd, wd);
+                    self.blind = Some("more directories are there than are watched");
+                }
+                Ok(wd) => drop(self.watched.insert(wd, of)),
+                Err(Errno::NOSPC | Errno::NOMEM) => {
+                    self.blind = Some("the kernel has no more watches (fs.inotify.max_user_watches)");
+                }
+                Err(_) => {}
             }
         }
 
@@ -140,6 +160,10 @@ mod system {
         }
 
         pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+
+        pub(crate) fn blind(&mut self) -> Option<&'static str> {
             None
         }
 

@@ -2,10 +2,12 @@
 //! request is raised at the daemon, and its outcome is written as the response.
 //!
 //! Read [`machine`] (what is done when, pure) and [`wire`] (the files of all versions) first; [`run`] is the thread and
-//! the file system around them, one [`run::Server`] for each tree.
+//! the file system around them, one [`run::Server`] for each tree. [`found`] looks from
+//! outside.
 
 mod carry;
 mod eyes;
+pub mod found;
 mod lock;
 pub mod machine;
 mod process;

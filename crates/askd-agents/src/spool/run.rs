@@ -15,9 +15,9 @@ use askd_client::{Places, UnsafePlace, make_private_directory, random_hex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-use super::carry::{Around, Carrier, News, Order};
+use super::carry::{self, Around, Carrier, News, Order};
 use super::eyes::Eyes;
-use super::lock::{self, Locks};
+use super::lock::{self, Locks, Taken};
 use super::machine::{Action, AskNo, Evidence, Found, Id, Machine, Now};
 use super::process;
 use super::tree::Tree;
@@ -83,6 +83,9 @@ impl Options {
 pub enum StartError {
     #[error("session {0:?} has no name that a directory can have")]
     Session(String),
+    /// The place is the same for every askd of a user, and another one would be no lock.
+    #[error("no lock can be had: {0}; it has to be removed, by whoever made it or an administrator")]
+    Locks(UnsafePlace),
     #[error(transparent)]
     Place(#[from] UnsafePlace),
     #[error("{0}")]
@@ -106,7 +109,7 @@ impl Server {
         }
         let tree = Tree::new(&options.dir);
         let locks_dir = options.locks.clone().unwrap_or_else(lock::default_dir);
-        let locks = Locks::open(&locks_dir, &tree.root)?;
+        let locks = Locks::open(&locks_dir).map_err(StartError::Locks)?;
         let token = token(&options.places, &tree.root)?;
         let (wake, waker) = io::pipe()?;
         nonblocking(&wake)?;
@@ -122,6 +125,7 @@ impl Server {
         let stop = Arc::new(AtomicBool::new(false));
         let worker = Worker {
             eyes: Eyes::open(options.hints),
+            token_of: tree.root.clone(),
             options,
             only: only.into_keys().collect(),
             tree,
@@ -184,6 +188,8 @@ struct Worker {
     eyes: Eyes,
     locks: Locks,
     around: Around,
+    /// The path that its token is for.
+    token_of: PathBuf,
     machine: Machine,
     carriers: BTreeMap<AskNo, Carrier>,
     /// Those whose threads have not ended.
@@ -198,6 +204,12 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
+        if !self.only.is_empty()
+            && let Err(error) = self.tree.make()
+        {
+            self.tell_once("tree", &error.to_string());
+        }
+        self.settle_root();
         for name in self.only.clone() {
             if self.take(&name) {
                 self.machine.choose(&name, process::now());
@@ -286,11 +298,43 @@ impl Worker {
         }
     }
 
+    /// Which directory the root is now: another way may lead to it, or it may be another one. False: it cannot be used.
+    fn settle_root(&mut self) -> bool {
+        match self.tree.resolve() {
+            Ok(Some(root)) => self.locks.of(root),
+            Ok(None) => {}
+            Err(error) => {
+                self.tell_once("tree", &error.to_string());
+                return false;
+            }
+        }
+        // Asks that are open are known by the token that they were raised with.
+        if self.tree.root != self.token_of && self.running.is_empty() {
+            match token(&self.options.places, &self.tree.root) {
+                Ok(token) => {
+                    self.around.token = token;
+                    self.token_of.clone_from(&self.tree.root);
+                }
+                Err(error) => self.tell_once("token", &error.to_string()),
+            }
+        }
+        true
+    }
+
     fn look_at_everything(&mut self, now: Now) {
+        if !self.settle_root() {
+            return;
+        }
         self.eyes.watch_root(&self.tree.root);
         let found = match self.tree.sessions() {
             Ok(found) => {
                 self.told.remove("tree");
+                for name in &found.no_text {
+                    self.tell_once(&format!("session {name}"), &format!("{name:?} is no session's name"));
+                }
+                if let Some(why) = self.eyes.blind() {
+                    self.tell_once("blind", &format!("{why}: what happens is noticed within a second"));
+                }
                 if found.left_out {
                     let text = "more sessions are there than are served together; the others wait";
                     self.tell_once("sessions", text);
@@ -320,15 +364,20 @@ impl Worker {
 
     /// Takes a session, unless another askd has it.
     fn take(&mut self, name: &str) -> bool {
-        if self.locks.holds(name) {
-            return true;
-        }
+        let served = format!("served {name}");
         match self.locks.take(name) {
-            Ok(true) => {
+            Ok(Taken::Before) => true,
+            Ok(Taken::Now) => {
+                self.told.remove(&served);
                 self.tree.tidy(name);
                 true
             }
-            Ok(false) => false,
+            Ok(Taken::Other(who)) => {
+                let who = who.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+                let text = format!("{name}: another askd{who} serves it; this one does when that one ends");
+                self.tell_once(&served, &text);
+                false
+            }
             Err(error) => {
                 self.tell_once(&format!("lock {name}"), &format!("{name}: no lock for it: {error}"));
                 false
@@ -378,9 +427,11 @@ impl Worker {
             self.tell_once(&format!("{name}/{odd}"), &text);
         }
         if let Some(seen) = &seen {
+            let (left, most) = carry::room();
+            self.machine.has_room_for(left, most / 4);
             for (stem, stamp) in &seen.requests {
                 let id = Id { session: name.to_owned(), stem: stem.clone() };
-                if self.machine.wants(&id, *stamp)
+                if self.machine.wants(&id, *stamp, now)
                     && let Some(found) = self.find(&id, *stamp, &target, seen.responses.contains(stem))
                 {
                     self.machine.found(id, found, now, wall_ms());
@@ -400,7 +451,7 @@ impl Worker {
             Err(error) if error.is_gone() => return None,
             Err(error) => (seen, Err(Unreadable::File(error.to_string()))),
         };
-        let wall = wall_ms();
+        let wall = self.tree.time_ms().unwrap_or_else(wall_ms);
         // The younger of both: a clock that is wrong must not make a request look old.
         let written = i64::try_from(stamp.modified_ns / 1_000_000).unwrap_or(0);
         let made = request.as_ref().ok().and_then(|request| request.created_ms).unwrap_or(0).max(written);

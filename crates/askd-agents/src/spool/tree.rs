@@ -17,9 +17,12 @@ const MOST_NAMES: usize = 4096;
 /// How often what others remove is made again before one write counts as failed.
 const TRIES: u32 = 100;
 
-/// One tree by its real path.
+/// One tree.
 #[derive(Debug)]
 pub(super) struct Tree {
+    /// As it was named. It may lead through links; what is below it may not.
+    dir: PathBuf,
+    /// The real path, as far as there is one.
     pub(super) root: PathBuf,
 }
 
@@ -32,9 +35,29 @@ pub(super) struct Odd {
 }
 
 impl Tree {
-    /// `dir` may lead through links; what is below it may not.
     pub(super) fn new(dir: &Path) -> Self {
-        Self { root: dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()) }
+        Self { dir: dir.to_path_buf(), root: real(dir) }
+    }
+
+    /// Finds out which directory the root is now; `None`: it is not there.
+    pub(super) fn resolve(&mut self) -> Result<Option<(u64, u64)>, PlaceError> {
+        self.root = real(&self.dir);
+        Dir::root(&self.root)?.map(|root| root.identity()).transpose()
+    }
+
+    /// Makes the root if it is not there.
+    pub(super) fn make(&self) -> Result<(), PlaceError> {
+        Dir::make_root(&self.root).map(drop)
+    }
+
+    /// The time in milliseconds since 1970 where files get their time by another machine's clock; `None`: they get it
+    /// by ours.
+    pub(super) fn time_ms(&self) -> Option<i64> {
+        let root = Dir::root(&self.root).ok()??;
+        if !askd_client::spool::is_shared(&root) {
+            return None;
+        }
+        i64::try_from(root.time().ok()? / 1_000_000).ok()
     }
 
     /// Names of all sessions that are there.
@@ -182,6 +205,13 @@ impl Tree {
     }
 }
 
+/// The path without links, of as much of it as is there.
+fn real(dir: &Path) -> PathBuf {
+    dir.ancestors()
+        .find_map(|above| Some(above.canonicalize().ok()?.join(dir.strip_prefix(above).ok()?)))
+        .unwrap_or_else(|| dir.to_path_buf())
+}
+
 /// Another user's file, or no file at all, has a stamp too: it is read once, and that says what is wrong with it.
 fn stamp_of(requests: &Dir, name: &str) -> Result<Option<Stamp>, PlaceError> {
     match requests.stamp(name)? {
@@ -203,6 +233,25 @@ fn file(id: &Id) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f14_a_tree_is_the_same_one_by_whatever_way_it_is_reached_and_whenever_the_way_came_to_be() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        std::fs::create_dir(at("dot")).unwrap();
+        let mut early = Tree::new(&at("link/tree"));
+        assert_eq!(early.resolve().unwrap(), None);
+        std::os::unix::fs::symlink(at("dot"), at("link")).unwrap();
+        let mut late = Tree::new(&at("link/tree"));
+        let mut plain = Tree::new(&at("dot/tree"));
+        assert_eq!(late.root, plain.root);
+        plain.make().unwrap();
+        let it = plain.resolve().unwrap();
+        assert!(it.is_some());
+        assert_eq!((early.resolve().unwrap(), late.resolve().unwrap()), (it, it));
+        assert_eq!(early.root, plain.root);
+        assert_eq!(plain.time_ms(), None, "its files get our own time");
+    }
 
     #[test]
     fn s7_what_else_lies_in_a_directory_takes_no_request_away_and_a_known_one_is_always_seen() {

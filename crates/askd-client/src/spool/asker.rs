@@ -9,13 +9,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use askd_wire::{SPOOL_VERSION, SpoolOutcome, SpoolRequest, SpoolResponse};
-use serde::Deserialize;
 
 use super::hints::Hints;
-use super::place::{Dir, PlaceError};
+use super::place::{Dir, PlaceError, Stamp};
 use super::{MOST_BYTES, REQUESTS, RESPONSES, SERVING, SESSIONS, clean, encode_session, is_safe_stem};
 use crate::asker::{JustWait, Wake, Watch, random_hex};
 use crate::error::{Unavailable, UnsafePlace};
@@ -25,8 +24,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_BLIND: Duration = Duration::from_millis(250);
 /// The longest time between two looks where the kernel tells what happens.
 const LONGEST_TOLD: Duration = Duration::from_secs(1);
-/// A serving record that is older says that nobody serves any more.
-const STALE: Duration = Duration::from_secs(5);
 /// How long nobody may serve, unless it is set otherwise: a daemon that restarts is back by then.
 const UNSERVED: Duration = Duration::from_secs(30);
 /// How long a response may be unreadable, as one is that is not written in one step.
@@ -50,9 +47,8 @@ enum Look {
     Answered(Box<SpoolResponse>),
     /// There is a response, and it is none.
     Torn(String),
-    Waiting {
-        served: bool,
-    },
+    /// With what whoever serves wrote last.
+    Waiting(Option<Record>),
 }
 
 /// The request is in place.
@@ -90,12 +86,10 @@ fn place(error: &PlaceError) -> Unavailable {
     }
 }
 
-/// Who serves; written by them every second.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Record {
-    updated_at: i64,
-}
+/// Who serves; written by them every second. That it is another one than before says that they live; the time in it is
+/// that of their clock, which need not be ours.
+#[derive(PartialEq)]
+struct Record(Stamp, Vec<u8>);
 
 impl SpoolAsker {
     /// Asks in the directory `root`, which `askd spool` (or a daemon by `[spool] dirs`) serves, as this session.
@@ -187,6 +181,7 @@ impl SpoolAsker {
         let began = Instant::now();
         let give_up = limit.and_then(|limit| began.checked_add(limit));
         let (mut served_at, mut torn_since, mut pause) = (began, None, FIRST_PAUSE);
+        let mut record = None;
         loop {
             let Put { hints, told, again } = self.put(name, bytes)?;
             if again {
@@ -202,9 +197,11 @@ impl SpoolAsker {
                         return Err(Unavailable::Fault(why));
                     }
                 }
-                Ok(Look::Waiting { served }) => {
+                Ok(Look::Waiting(seen)) => {
                     torn_since = None;
-                    if served {
+                    // The first one may have been left by somebody who is gone.
+                    let before = record.replace(seen);
+                    if before.is_some() && before != record && record.as_ref().is_some_and(Option::is_some) {
                         served_at = Instant::now();
                     }
                 }
@@ -285,20 +282,15 @@ impl SpoolAsker {
                 Ok(response) => Look::Answered(Box::new(response)),
                 Err(why) => Look::Torn(why),
             }),
-            None => Ok(Look::Waiting { served: self.is_served() }),
+            None => Ok(Look::Waiting(self.record())),
         }
     }
 
-    /// Somebody says that he serves this session, and said so a moment ago.
-    fn is_served(&self) -> bool {
-        let record = || {
-            let serving = Dir::root(&self.root).ok()??.open(SERVING).ok()??;
-            let (_, bytes) = serving.read(&format!("{}.json", self.directory), 4096).ok()??;
-            serde_json::from_slice::<Record>(&bytes).ok()
-        };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        record().is_some_and(|record| u128::from(now_ms.abs_diff(record.updated_at)) < STALE.as_millis())
+    /// What whoever serves this session wrote last.
+    fn record(&self) -> Option<Record> {
+        let serving = Dir::root(&self.root).ok()??.open(SERVING).ok()??;
+        let (stamp, bytes) = serving.read(&format!("{}.json", self.directory), 4096).ok()??;
+        Some(Record(stamp, bytes))
     }
 
     /// Removes the request, then what answers it, then what is empty. A response that came in the meantime is given.
@@ -312,6 +304,12 @@ impl SpoolAsker {
             read(&bytes, name).ok()
         };
         let before = answer();
+        if before.is_some()
+            && let Ok(Some(responses)) = session.open(RESPONSES)
+        {
+            // In this order whoever serves knows that it was fetched.
+            let _ = responses.remove_file(name);
+        }
         if let Ok(Some(requests)) = session.open(REQUESTS) {
             let _ = requests.remove_file(name);
         }

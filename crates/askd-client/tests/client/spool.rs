@@ -188,11 +188,14 @@ fn f15_giving_up_is_told_with_its_true_cause_and_takes_the_request_back() {
     assert!(matches!(&error, Unavailable::Unserved(dir) if *dir == root.path()), "{error}");
     assert!(error.to_string().contains("nobody serves"));
 
-    // Somebody serves, and nobody answers.
+    // What nobody writes any more is nobody's, however fresh it looks here.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
     fs::create_dir_all(root.path().join("serving")).unwrap();
     let record = format!(r#"{{"sessionId":"a/b","pid":1,"updatedAt":{now}}}"#);
     fs::write(root.path().join("serving/a%2Fb.json"), record).unwrap();
+    let error = asker.ask(&asker.request("Bash").unwrap()).unwrap_err();
+    assert!(matches!(error, Unavailable::Unserved(_)), "{error}");
+
     let mut request = asker.request("Bash").unwrap();
     request.gives_up_secs = Some(1);
     let error = root.asker().ask(&request).unwrap_err();
@@ -207,6 +210,31 @@ fn f15_giving_up_is_told_with_its_true_cause_and_takes_the_request_back() {
     let request = asker.request("Bash").unwrap();
     assert!(matches!(root.asker().ask_watched(&request, &mut Leaves), Err(Unavailable::Abandoned)));
     assert_eq!(left(&root.path().join("sessions")), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn f15_whoever_serves_by_a_clock_that_is_hours_off_serves() {
+    let root = Root::new();
+    fs::create_dir_all(root.path().join("serving")).unwrap();
+    let (place, over) = (root.path().join("serving"), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut at = 0;
+            while !over.load(Ordering::Relaxed) {
+                at += 1;
+                let record = format!(r#"{{"sessionId":"a/b","pid":1,"updatedAt":{at}}}"#);
+                fs::write(place.join("new"), record).unwrap();
+                fs::rename(place.join("new"), place.join("a%2Fb.json")).unwrap();
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let asker = root.asker().unserved_after(Duration::from_secs(5));
+        let mut request = asker.request("Bash").unwrap();
+        request.gives_up_secs = Some(7);
+        let error = asker.ask(&request).unwrap_err();
+        over.store(true, Ordering::Relaxed);
+        assert!(matches!(error, Unavailable::GaveUp(None)), "{error}");
+    });
 }
 
 #[test]

@@ -357,7 +357,7 @@ impl World {
             self.holder = Some(n);
             for (stem, stamp) in seen.iter().flat_map(|seen| &seen.requests) {
                 let id = id(stem);
-                if !server.machine.wants(&id, *stamp) {
+                if !server.machine.wants(&id, *stamp, self.now) {
                     continue;
                 }
                 let Some((stamp, text)) = self.disk.read(Which::Requests, stem) else { continue };

@@ -1,6 +1,9 @@
 //! What `askd doctor` says of pi.
 
+use std::path::Path;
+
 use askd_agents::pi::found;
+use askd_agents::spool;
 
 use super::doctor::Report;
 use super::setup_pi;
@@ -31,8 +34,11 @@ pub(super) fn pi(desk: &Desk, report: &mut Report) {
     }
     let forwarding = found::forwarding_dir(&dir);
     let served = setup_pi::is_served(desk, &forwarding);
-    if served {
+    let is_good = forwarding_directory(&forwarding, served, report);
+    if served && is_good {
         report.good(format!("pi: the daemon serves {}", safe(&forwarding.to_string_lossy())));
+    } else if served {
+        // What is in the way was said.
     } else if findings.extension.is_some() {
         report.note(
             "pi: what its subagents ask does not come to askd",
@@ -46,4 +52,42 @@ pub(super) fn pi(desk: &Desk, report: &mut Report) {
             "export PI_IS_SUBAGENT=1 where pi starts; askd run -- pi … sets it",
         );
     }
+}
+
+/// What is in the way in the directory itself, and who serves it. True: nothing is in the way.
+fn forwarding_directory(dir: &Path, served: bool, report: &mut Report) -> bool {
+    let seen = spool::found::look(dir);
+    let mut is_good = true;
+    if let Some(why) = &seen.locks {
+        report.problem(
+            format!("no forwarding directory can be served: {}", safe(why)),
+            "it has to be removed, by whoever made it or an administrator; askd tries again by itself",
+        );
+        is_good = false;
+    }
+    if let Some(why) = &seen.directory {
+        report.problem(
+            format!("pi: its forwarding directory cannot be served: {}", safe(why)),
+            "give it back to yourself, for nobody else: chown, chmod 700",
+        );
+        is_good = false;
+    }
+    for session in &seen.sessions {
+        let id = safe(&session.id);
+        match session.server {
+            Some(who) => {
+                let who = who.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+                report.good(format!("pi: session {id} is served by askd{who}, {} waiting", session.waiting));
+            }
+            None if session.waiting > 0 && served && is_good => {
+                report.problem(
+                    format!("pi: session {id} has {} requests that nobody at askd serves", session.waiting),
+                    "askd status: does the daemon run?",
+                );
+                is_good = false;
+            }
+            None => {}
+        }
+    }
+    is_good
 }

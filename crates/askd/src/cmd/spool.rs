@@ -6,8 +6,9 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use askd_agents::spool::run::{Options, Server};
 use askd_client::{Places, daemon};
@@ -50,31 +51,8 @@ pub(crate) struct Trees {
 
 impl Trees {
     pub(crate) fn start(places: Places) -> Self {
-        let (wanted, received) = channel::<Option<Vec<PathBuf>>>();
-        let serve = move || {
-            let mut servers: BTreeMap<PathBuf, Server> = BTreeMap::new();
-            while let Ok(Some(dirs)) = received.recv() {
-                servers.retain(|dir, _| dirs.contains(dir));
-                for dir in dirs {
-                    if servers.contains_key(&dir) {
-                        continue;
-                    }
-                    let named = safe(&dir.display().to_string());
-                    let text = named.clone();
-                    let tell = Arc::new(move |line: &str| {
-                        tracing::warn!("spool {text}: {}", safe(line));
-                    });
-                    let options = Options { tell, ..Options::new(dir.clone(), places.clone()) };
-                    match Server::start(options) {
-                        Ok(server) => {
-                            tracing::info!("serves the forwarding directory {named}");
-                            servers.insert(dir, server);
-                        }
-                        Err(error) => tracing::error!("spool {named} is not served: {error}"),
-                    }
-                }
-            }
-        };
+        let (wanted, received) = channel();
+        let serve = move || Served::new(places).run(&received);
         let thread = std::thread::Builder::new().name("trees".to_owned()).spawn(serve).ok();
         Self { wanted, thread }
     }
@@ -92,6 +70,74 @@ impl Trees {
         let _ = self.wanted.send(None);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+}
+
+/// Between two attempts to serve a directory that cannot be served, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The servers of the daemon's process.
+struct Served {
+    places: Places,
+    wanted: Vec<PathBuf>,
+    servers: BTreeMap<PathBuf, Server>,
+    /// Why the others are not served, as it was told.
+    failed: BTreeMap<PathBuf, String>,
+}
+
+impl Served {
+    fn new(places: Places) -> Self {
+        Self { places, wanted: Vec::new(), servers: BTreeMap::new(), failed: BTreeMap::new() }
+    }
+
+    /// Until it is told to end.
+    fn run(mut self, received: &Receiver<Option<Vec<PathBuf>>>) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let told = if self.failed.is_empty() {
+                received.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                received.recv_timeout(pause)
+            };
+            match told {
+                Ok(Some(wanted)) => {
+                    (self.wanted, pause) = (wanted, FIRST_PAUSE);
+                    self.servers.retain(|dir, _| self.wanted.contains(dir));
+                    self.failed.retain(|dir, _| self.wanted.contains(dir));
+                }
+                // What was in its way may be gone.
+                Err(RecvTimeoutError::Timeout) => pause = (pause * 2).min(LONGEST_PAUSE),
+                Ok(None) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+            for dir in self.wanted.clone() {
+                if !self.servers.contains_key(&dir) {
+                    self.serve(dir);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, dir: PathBuf) {
+        let named = safe(&dir.display().to_string());
+        let text = named.clone();
+        let tell = Arc::new(move |line: &str| {
+            tracing::warn!("spool {text}: {}", safe(line));
+        });
+        let options = Options { tell, ..Options::new(dir.clone(), self.places.clone()) };
+        match Server::start(options) {
+            Ok(server) => {
+                tracing::info!("serves the forwarding directory {named}");
+                self.failed.remove(&dir);
+                self.servers.insert(dir, server);
+            }
+            Err(error) => {
+                let why = error.to_string();
+                if self.failed.insert(dir, why.clone()).as_ref() != Some(&why) {
+                    tracing::error!("spool {named} is not served, and is tried again: {}", safe(&why));
+                }
+            }
         }
     }
 }

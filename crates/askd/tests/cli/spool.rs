@@ -631,3 +631,78 @@ fn s7_many_requests_through_the_daemons_own_process_are_not_its_limit() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+#[test]
+fn s7_a_flood_of_requests_does_not_take_the_daemons_descriptors() {
+    let world = World::new();
+    let tree = Tree::new(&world);
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    fs::write(world.askd_dir().join("config.toml"), format!("[spool]\ndirs = [{:?}]\n", tree.dir)).unwrap();
+    world.start();
+    let mut limit = getrlimit(Resource::Nofile);
+    (limit.current, limit.maximum) = (Some(600), Some(600));
+    prlimit(world.daemon_pid(), Resource::Nofile, limit).unwrap();
+    let (many, most) = (300, 600 / 12);
+    for n in 0..many {
+        tree.ask(&format!("s{}", n % 3), &format!("r{n}"));
+    }
+    let count = || world.json(&["ls", "--json"]).as_array().map_or(0, Vec::len);
+    until("some are open", || (count() > most / 2).then_some(()));
+    // Everybody else is served all the same, a session that has nothing open too.
+    let other = world.ask("another", &[]);
+    world.open("another");
+    tree.ask("quiet", "calm");
+    answer(&world, "allow", "calm", &[]);
+    assert_eq!(tree.fetch("quiet", "calm")["outcome"], "allowed");
+    answer(&world, "allow", "another", &[]);
+    assert_eq!(other.end().0, Some(0));
+    // What found no room is told so, and nobody decided it.
+    let responses = || (0..many).filter(|n| tree.response(&format!("s{}", n % 3), &format!("r{n}")).exists());
+    until("the others are told", || (responses().count() + count() == many).then_some(()));
+    assert!(count() <= most, "{}", count());
+    for n in responses() {
+        let answer = tree.answer(&format!("s{}", n % 3), &format!("r{n}"));
+        assert_eq!(answer["outcome"], "unavailable", "{answer}");
+    }
+}
+
+#[test]
+fn f14_a_tree_that_is_reached_through_a_link_which_came_later_has_one_server_too() {
+    let (world, tree) = started();
+    let real = world.path("dotfiles");
+    fs::create_dir(&real).unwrap();
+    // The first one is there before the link is.
+    let by_link = Tree { dir: world.path("agent-link/sessions/permission-forwarding") };
+    let _one = serve(&world, &by_link, &[]);
+    std::os::unix::fs::symlink(&real, world.path("agent-link")).unwrap();
+    let by_name = Tree { dir: real.join("sessions/permission-forwarding") };
+    by_name.ask("s", "r1");
+    world.open("r1");
+    let mut two = serve(&world, &by_name, &[]);
+    two.line("another askd (process ");
+    by_name.ask("s", "r2");
+    for stem in ["r1", "r2"] {
+        answer(&world, "allow", stem, &[]);
+        assert_eq!(by_name.fetch("s", stem)["outcome"], "allowed");
+        assert_eq!(times_asked(&world, stem), 1, "{stem}");
+    }
+    drop(tree);
+}
+
+#[test]
+fn the_daemon_serves_a_directory_as_soon_as_what_was_in_its_way_is_gone() {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    let world = World::new();
+    let tree = Tree::new(&world);
+    let place = world.askd_dir().join("state/spool");
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(place.parent().unwrap()).unwrap();
+    fs::create_dir(&place).unwrap();
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::write(world.askd_dir().join("config.toml"), format!("[spool]\ndirs = [{:?}]\n", tree.dir)).unwrap();
+    world.start();
+    tree.ask("s", "r1");
+    assert_eq!(times_asked(&world, "r1"), 0);
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
+    answer(&world, "allow", "r1", &[]);
+    assert_eq!(tree.fetch("s", "r1")["outcome"], "allowed");
+}

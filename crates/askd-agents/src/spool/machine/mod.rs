@@ -12,10 +12,12 @@
 //! | the request was taken away | its requester left: withdrawn |
 //! | its whole directory was taken away | the ask stays open; everything is made again |
 //! | the requester died, or its own time passed | withdrawn; what is left of it is removed |
+//! | no room for it within half a minute | it is told so; nobody was asked |
 //! | its own time is nearly over | withdrawn, and it gets the true reason |
 //! | unreadable, and unchanged for 5 s | shown, kept, and answered as unavailable |
 
 mod item;
+mod room;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,7 @@ use askd_wire::{Outcome, RaiseAsk};
 
 use super::wire::{Request, Unreadable};
 use item::{Item, Phase};
+use room::Room;
 use session::Session;
 
 /// A point in time, as a span since some beginning, on a clock that only runs forward.
@@ -51,9 +54,6 @@ const BEAT: Duration = Duration::from_millis(900);
 const AWAY: Duration = Duration::from_secs(15);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Requests of one session and of a tree that are looked at together; the others wait in their directory.
-const MOST_OF_SESSION: usize = 256;
-const MOST: usize = 2048;
 
 /// Where one request is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,10 +159,7 @@ pub struct Machine {
     next: AskNo,
     /// Since when the daemon is away.
     away: Option<Now>,
-    /// What is open, at the last count and since.
-    open: usize,
-    /// Sessions of which it was told that more requests wait.
-    full: BTreeSet<String>,
+    room: Room,
     actions: Vec<Action>,
 }
 
@@ -202,46 +199,6 @@ impl Machine {
         self.items.is_empty()
     }
 
-    /// The content of this file is needed.
-    pub fn wants(&mut self, id: &Id, stamp: Stamp) -> bool {
-        match self.items.get(id) {
-            Some(item) => item.stamp != stamp || item.unread && matches!(item.phase, Phase::Torn { .. }),
-            None => {
-                let of_session = self.sessions.get(&id.session).map_or(0, |session| session.open);
-                // One that has nothing open waits for nobody.
-                let full = of_session >= MOST_OF_SESSION || self.open >= MOST && of_session > 0;
-                if full && self.full.insert(id.session.clone()) {
-                    let text =
-                        "more requests wait than are looked at together; the others wait in their directory";
-                    self.tell(format!("{}: {text}", id.session));
-                }
-                !full
-            }
-        }
-    }
-
-    /// Counts what is open anew. What has its answer takes nobody's place.
-    pub(super) fn count_open(&mut self) {
-        self.open = 0;
-        for session in self.sessions.values_mut() {
-            session.open = 0;
-        }
-        for (id, _) in self.items.iter().filter(|(_, item)| item.is_open()) {
-            self.open += 1;
-            if let Some(session) = self.sessions.get_mut(&id.session) {
-                session.open += 1;
-            }
-        }
-        let sessions = &self.sessions;
-        self.full
-            .retain(|name| sessions.get(name).is_some_and(|session| session.open >= MOST_OF_SESSION / 2));
-    }
-
-    fn opened(&mut self, session: &str, now: Now) {
-        self.open += 1;
-        self.session(session, now).open += 1;
-    }
-
     /// A file that was wanted.
     pub fn found(&mut self, id: Id, found: Found, now: Now, wall_ms: i64) {
         if let Some(item) = self.items.get_mut(&id) {
@@ -273,6 +230,10 @@ impl Machine {
             self.actions.push(Action::RemoveRequest(id));
             return;
         }
+        let turned_away = self.is_turned_away(&id).filter(|_| !found.answered);
+        if turned_away.is_some() && found.request.is_err() {
+            return;
+        }
         let process = match found.evidence {
             Evidence::Process { pid, start } => Some((pid, start)),
             Evidence::Unknown | Evidence::Gone => None,
@@ -297,6 +258,13 @@ impl Machine {
                 let bytes = request.unavailable(why, wall_ms);
                 item.request = Some(request);
                 item.limit_at = Some(now);
+                self.items.insert(id.clone(), item);
+                self.hold(id, None, bytes, now);
+                return;
+            }
+            Ok(request) if turned_away.is_some() => {
+                let bytes = request.unavailable(turned_away.unwrap_or_default(), wall_ms);
+                item.request = Some(request);
                 self.items.insert(id.clone(), item);
                 self.hold(id, None, bytes, now);
                 return;

@@ -95,6 +95,7 @@ impl Machine {
             }
             return;
         }
+        self.waits_only(name, |stem| seen.requests.contains_key(stem));
         let session = self.session(name, now);
         session.other_serves = seen.other_serves;
         session.seen_dir = seen.requests_dir;

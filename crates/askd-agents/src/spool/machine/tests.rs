@@ -2,6 +2,7 @@ use askd_wire::{OutcomeKind, Verdict};
 use serde_json::Map;
 
 use super::super::wire;
+use super::room::{MOST, MOST_OF_SESSION, PATIENCE};
 use super::*;
 
 const DIR: (u64, u64) = (1, 2);
@@ -104,7 +105,7 @@ impl World {
 
     fn ask(&mut self, stem: &str, limit: Option<u64>) {
         self.seen.requests.insert(stem.to_owned(), stamp(1));
-        assert!(self.machine.wants(&id(stem), stamp(1)));
+        assert!(self.machine.wants(&id(stem), stamp(1), at(0)));
         self.machine.found(id(stem), found(stem, "T", limit), at(0), WALL);
         self.look(0);
     }
@@ -136,7 +137,7 @@ fn f1_one_request_is_raised_once_answered_once_and_confirmed_when_it_was_fetched
     for ms in [10, 1000, 2000, 60_000] {
         w.look(ms);
         assert_eq!(w.take(), NONE);
-        assert!(!w.machine.wants(&id("a"), stamp(1)));
+        assert!(!w.machine.wants(&id("a"), stamp(1), at(0)));
     }
     w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(60_000), WALL);
     assert_eq!(w.take(), ["answer a allowed"]);
@@ -449,7 +450,7 @@ fn f11_an_unreadable_request_is_kept_shown_and_answered_only_after_it_stayed_as_
     w.look(100);
     assert_eq!(w.take(), NONE);
     // It is still being written.
-    assert!(w.machine.wants(&id("a"), stamp(2)));
+    assert!(w.machine.wants(&id("a"), stamp(2), at(0)));
     w.machine.found(id("a"), torn(2), at(4000), WALL);
     w.look(5100);
     assert_eq!(w.take(), ["raise 1"], "shown");
@@ -466,7 +467,7 @@ fn f11_an_unreadable_request_is_kept_shown_and_answered_only_after_it_stayed_as_
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(1));
     for ms in (0..5000).step_by(100) {
-        assert!(w.machine.wants(&id("a"), stamp(1)));
+        assert!(w.machine.wants(&id("a"), stamp(1), at(0)));
         w.machine.found(id("a"), unread(), at(ms), WALL);
         w.look(ms);
     }
@@ -474,7 +475,7 @@ fn f11_an_unreadable_request_is_kept_shown_and_answered_only_after_it_stayed_as_
     w.look(5000);
     assert_eq!(w.take(), ["answer a unavailable", "withdraw 1 cancelled"]);
     w.place("a", 5000);
-    assert!(!w.machine.wants(&id("a"), stamp(1)));
+    assert!(!w.machine.wants(&id("a"), stamp(1), at(0)));
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(1));
     w.machine.found(id("a"), unread(), at(0), WALL);
@@ -574,11 +575,11 @@ fn s6_one_session_cannot_take_all_the_room_and_what_waits_is_taken_later() {
         w.machine.found(of(&session, n), garbage(n), at(0), WALL);
     }
     w.take();
-    assert!(!w.machine.wants(&of("s0", MOST), stamp(1)));
+    assert!(!w.machine.wants(&of("s0", MOST), stamp(1), at(0)));
     // A session that has nothing open gets a place; one of many does not get more than its share.
-    assert!(w.machine.wants(&of("t", 0), stamp(1)));
+    assert!(w.machine.wants(&of("t", 0), stamp(1), at(0)));
     w.machine.found(of("t", 0), garbage(0), at(0), WALL);
-    assert!(!w.machine.wants(&of("t", 1), stamp(1)));
+    assert!(!w.machine.wants(&of("t", 1), stamp(1), at(0)));
     // What has its answer takes nobody's place, also when it is never fetched.
     w.machine.tick(at(5000), WALL);
     let answered: Vec<Id> = w
@@ -595,7 +596,47 @@ fn s6_one_session_cannot_take_all_the_room_and_what_waits_is_taken_later() {
         w.machine.placed(id, Ok(Put::Placed), at(5000));
     }
     w.machine.tick(at(5001), WALL);
-    assert!(w.machine.wants(&of("s0", MOST), stamp(1)) && w.machine.wants(&of("t", 1), stamp(1)));
+    assert!(
+        w.machine.wants(&of("s0", MOST), stamp(1), at(0)) && w.machine.wants(&of("t", 1), stamp(1), at(0))
+    );
+}
+
+#[test]
+fn s7_what_finds_no_room_is_told_of_once_and_answered_as_unavailable_and_what_has_none_is_not_hurt() {
+    let mut w = World::new();
+    w.ask("a", None);
+    w.take();
+    // Descriptors for one more, which is for a session that has nothing open.
+    w.machine.has_room_for(1, 1);
+    let lines = |w: &mut World| {
+        let told = |action: &Action| matches!(action, Action::Tell(text) if text.contains("more requests"));
+        w.machine.take().iter().filter(|action| told(action)).count()
+    };
+    for ms in (0..30_000).step_by(1000) {
+        w.seen.requests.insert("b".to_owned(), stamp(1));
+        assert!(!w.machine.wants(&id("b"), stamp(1), at(ms)));
+        w.look(ms);
+        assert_eq!(lines(&mut w), usize::from(ms == 0), "said once");
+    }
+    let other = Id { session: "t".to_owned(), stem: "x".to_owned() };
+    assert!(w.machine.wants(&other, stamp(1), at(1000)));
+    // Its turn never came.
+    let late = 30_000;
+    assert_eq!(PATIENCE, Duration::from_millis(late));
+    assert!(w.machine.wants(&id("b"), stamp(1), at(late)));
+    w.machine.found(id("b"), found("b", "T", None), at(late), WALL);
+    w.look(late);
+    assert_eq!(w.take(), ["answer b unavailable"]);
+    w.place("b", late);
+    w.look(late + 1);
+    // There is room again, and the next time that there is none is told again.
+    w.machine.has_room_for(9, 1);
+    assert!(w.machine.wants(&id("c"), stamp(1), at(late + 2)));
+    w.machine.has_room_for(1, 1);
+    w.look(late + 3);
+    w.take();
+    assert!(!w.machine.wants(&id("d"), stamp(1), at(late + 4)));
+    assert_eq!(lines(&mut w), 1);
 }
 
 #[test]
