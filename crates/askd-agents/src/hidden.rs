@@ -69,6 +69,7 @@ impl HiddenAsk {
             // The agent's own question whether a loop may go on, which no rule and no skipping answers.
             class: if self.tool == "doom_loop" { Class::Safety } else { Class::Tool },
             parent: self.subagent.as_ref().map(|child| child.parent.clone()),
+            root: Some(self.root.clone()),
             subagent: self.subagent.as_ref().map(|child| Subagent {
                 name: Some(child.title.clone()).filter(|title| !title.is_empty()),
                 kind: child.agent_type.clone(),

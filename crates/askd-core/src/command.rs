@@ -157,6 +157,8 @@ pub struct Raise {
     pub attendance: Option<Attendance>,
     pub session: SessionKey,
     pub parent: Option<SessionKey>,
+    /// The top of its chain of parents, as the requester says.
+    pub root: Option<SessionKey>,
     pub subagent: Option<Subagent>,
     pub job: Option<String>,
     pub call: Option<String>,

@@ -99,6 +99,7 @@ pub(crate) fn ask_for(call: &Call) -> RaiseAsk {
         agent: "example-host".to_owned(),
         session: "conversation".to_owned(),
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         tool_call: Some(call.tool_use.clone()),

@@ -29,6 +29,7 @@ fn raise(number: usize, id: AskId) -> Raise {
         attendance: None,
         session: SessionKey { agent: "host".to_owned(), session: "s".to_owned() },
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         call: Some(format!("toolu_{number}")),

@@ -72,6 +72,7 @@ fn raise(options: &Options, subject: Subject) -> io::Result<RaiseAsk> {
         agent: AGENT.to_owned(),
         session: options.session.clone(),
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         tool_call: subject.call,

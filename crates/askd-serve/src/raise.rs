@@ -68,6 +68,7 @@ pub fn raise(from: wire::RaiseAsk, arrival: Arrival) -> Result<Raise, String> {
         }),
         session: key(from.session),
         parent: from.parent.map(key),
+        root: from.root.map(key),
         subagent: from.subagent.map(|s| Subagent {
             work_id: s.work_id,
             name: s.name,

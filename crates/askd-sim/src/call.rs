@@ -119,6 +119,7 @@ impl World {
             attendance: None,
             session: agent.key.clone(),
             parent: agent.parent.clone(),
+            root: Some(self.ledger.line(&agent.key).pop().unwrap_or_else(|| agent.key.clone())),
             subagent: call.thread.clone().map(|work_id| Subagent {
                 work_id,
                 name: None,

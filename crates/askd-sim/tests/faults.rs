@@ -133,6 +133,7 @@ fn raise(n: u32) -> Raise {
         attendance: None,
         session: session("s"),
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         call: None,

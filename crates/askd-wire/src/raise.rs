@@ -25,6 +25,11 @@ pub struct RaiseAsk {
     /// Parent session, where a subagent has a session of its own.
     #[serde(default)]
     pub parent: Option<String>,
+    /// The top of the session's chain of parents, as far as the requester knows it. What a person set for that session
+    /// holds for this ask; without it, what was set for `parent`, else for `session`. What others say of where a session
+    /// belongs counts for what is shown, and not for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
     #[serde(default)]
     pub subagent: Option<Subagent>,
     #[serde(default)]

@@ -87,6 +87,7 @@ pub(crate) fn plain_ask(key: String, agent: &str, session: &str, action: WireAct
         agent: agent.to_owned(),
         session: session.to_owned(),
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         tool_call: None,

@@ -130,6 +130,11 @@ impl AskState {
         self.outcome.is_none()
     }
 
+    /// It came out of a forwarding directory.
+    pub fn is_forwarded(&self) -> bool {
+        self.ask.requester.kind == crate::ask::RequesterKind::Spool
+    }
+
     pub fn is_handed_back(&self) -> bool {
         matches!(self.link, Link::HandedBack { .. })
     }
@@ -355,8 +360,15 @@ impl State {
     /// Agent processes that live sessions or unfinished asks belong to.
     pub fn instances(&self) -> BTreeSet<Instance> {
         let of_sessions = self.sessions.values().filter(|s| !s.ended).filter_map(|s| s.info.instance.clone());
-        let of_asks = self.asks.values().filter_map(|a| a.ask.requester.instance.clone());
-        of_sessions.chain(of_asks).collect()
+        let of_asks = self.asks.values().filter(|a| !a.is_forwarded());
+        of_sessions.chain(of_asks.filter_map(|a| a.ask.requester.instance.clone())).collect()
+    }
+
+    /// Processes that unfinished asks out of forwarding directories name as theirs. Nothing but a file says so: they may
+    /// not answer what they asked, nor loosen anything, and are no reason to keep anybody from answering other asks.
+    pub fn forwarders(&self) -> BTreeSet<Instance> {
+        let forwarded = self.asks.values().filter(|a| a.is_forwarded());
+        forwarded.filter_map(|a| a.ask.requester.instance.clone()).collect()
     }
 
     pub fn loosenings(&self) -> &BTreeSet<(String, String)> {

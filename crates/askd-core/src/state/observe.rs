@@ -25,7 +25,7 @@ impl State {
         let mut changes = Vec::new();
         let mut repeated = None;
         if !matches!(seen.seen, Seen::SessionEnded) {
-            self.announce(seen, now, &mut changes);
+            self.announce(seen, None, now, &mut changes);
         }
         match &seen.seen {
             Seen::SessionStarted => {}
@@ -95,16 +95,27 @@ impl State {
         }
     }
 
-    /// Makes sure that a session is known, with what is told of it now. Returns it as it will be.
-    pub(super) fn announce(&self, seen: &Observe, now: Now, changes: &mut Vec<Change>) -> SessionInfo {
+    /// Makes sure that a session is known, with what is told of it now. Returns it as it is for whoever tells this. `by`:
+    /// a requester's token; none for an observation, of which it is judged before by which process tells it.
+    pub(super) fn announce(
+        &self,
+        seen: &Observe,
+        by: Option<TokenHash>,
+        now: Now,
+        changes: &mut Vec<Change>,
+    ) -> SessionInfo {
         let known = self.sessions.get(&seen.session);
         let live = known.filter(|s| !s.ended);
-        let parent = seen.parent.clone().or_else(|| known.and_then(|s| s.info.parent.clone()));
+        let claimed = seen.parent.as_ref();
+        let parent = claimed
+            .filter(|parent| self.may_move(seen, parent, by))
+            .or_else(|| known.and_then(|s| s.info.parent.as_ref()))
+            .cloned();
         let root = match &parent {
             Some(parent) => self.root_of(parent),
             None => seen.session.clone(),
         };
-        let info = SessionInfo {
+        let mut info = SessionInfo {
             key: seen.session.clone(),
             parent,
             root,
@@ -119,7 +130,31 @@ impl State {
             let event = Event::SessionStarted { session: Box::new(info.clone()) };
             changes.push(session_record(&seen.session, now, event));
         }
+        // What its requester says of it holds for its own ask.
+        if let Some(parent) = claimed.filter(|parent| info.parent.as_ref() != Some(*parent)) {
+            info.root = self.root_of(parent);
+            info.parent = Some(parent.clone());
+        }
         info
+    }
+
+    /// Whether whoever tells this may say where the session belongs, for everybody: it is shown there, and ends with it.
+    /// One of which nothing is known yet is placed by an observation; from then on it stays in its tree, unless its own
+    /// side says otherwise: the process that it runs in, or whoever raised all of its asks.
+    fn may_move(&self, seen: &Observe, parent: &SessionKey, by: Option<TokenHash>) -> bool {
+        let Some(known) = self.sessions.get(&seen.session) else { return true };
+        let is_placed = known.info.parent.is_some();
+        let stays = || self.root_of(&seen.session) == self.root_of(parent);
+        if !is_placed && by.is_none() || is_placed && stays() {
+            return true;
+        }
+        match known.info.instance.as_ref().filter(|_| !known.ended) {
+            Some(its_own) => seen.instance.as_ref() == Some(its_own),
+            None => {
+                let mut asks = known.asks.iter().filter_map(|id| self.asks.get(id));
+                by.is_some() && asks.all(|ask| Some(ask.ask.requester.token) == by)
+            }
+        }
     }
 
     fn subagent_started(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ask::{
-    Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Place, Subagent,
+    Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Place, RequesterKind, Subagent,
 };
 use crate::command::{Observe, Raise, Reply, Seen};
 use crate::event::{CallInfo, Change, Event, LateAnswer, Note};
@@ -48,7 +48,7 @@ impl State {
         {
             changes.extend(cancel(old, ask, Cause::Superseded, None, now));
         }
-        let info = self.announce(&observed(raise), now, &mut changes);
+        let info = self.announce(&observed(raise), Some(raise.token), now, &mut changes);
         let root = info.root;
         let thread = self.thread_of_call(raise);
         let subagent =
@@ -59,7 +59,7 @@ impl State {
         let call = raise.call.clone().or_else(|| self.call_asked_before(raise, digest)).or_else(|| {
             self.find_call(&raise.session, subagent.as_ref().map(|s| s.work_id.as_str()), digest)
         });
-        let settings = self.settings_of_root(&root);
+        let settings = self.settings_of_root(settings_root(raise));
         let policy = Self::resolve_policy(&settings, raise, attendance, &options);
         let ask = Ask {
             id: raise.id,
@@ -270,7 +270,7 @@ fn restarted(asked: Option<&crate::Instance>, comes: Option<&crate::Instance>) -
 fn is_other_call(was: &Ask, is: &Ask) -> bool {
     match (&was.lineage.call, &is.lineage.call) {
         (Some(was), Some(is)) => was != is,
-        _ => was.requester.kind == crate::ask::RequesterKind::Hook,
+        _ => was.requester.kind == RequesterKind::Hook,
     }
 }
 
@@ -284,13 +284,20 @@ fn reattach(id: AskId, ask: &AskState, raise: &Raise, now: Now) -> Handled {
     Handled { changes, reply: Ok(Reply::Reattached(id)) }
 }
 
+/// The session of which the settings hold for an ask: only its own side says where it belongs. What others tell of its
+/// session would put it under what a person set for somebody else.
+fn settings_root(raise: &Raise) -> &SessionKey {
+    raise.root.as_ref().or(raise.parent.as_ref()).unwrap_or(&raise.session)
+}
+
 fn observed(raise: &Raise) -> Observe {
     Observe {
         session: raise.session.clone(),
         parent: raise.parent.clone(),
         title: raise.title.clone(),
         cwd: raise.action.cwd.clone(),
-        instance: raise.instance.clone(),
+        // A process that asks through a forwarding directory is not the one that the directory's session runs in.
+        instance: raise.instance.clone().filter(|_| raise.kind != RequesterKind::Spool),
         place: raise.place.clone(),
         seen: Seen::SessionStarted,
     }
@@ -346,6 +353,9 @@ fn check(raise: &Raise) -> Result<(), String> {
     name("key", &raise.key)?;
     name("action.tool", &raise.action.tool)?;
     session_key(&raise.session)?;
+    if let Some(root) = &raise.root {
+        session_key(root)?;
+    }
     if let Some(parent) = &raise.parent {
         session_key(parent)?;
         if *parent == raise.session {

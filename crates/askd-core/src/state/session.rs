@@ -71,7 +71,11 @@ impl Session {
             root: lineage.root.clone(),
             title: None,
             cwd: ask.action.cwd.clone(),
-            instance: ask.requester.instance.clone(),
+            instance: ask
+                .requester
+                .instance
+                .clone()
+                .filter(|_| ask.requester.kind != crate::ask::RequesterKind::Spool),
             place: lineage.place.clone(),
         };
         let mut session = Self::new(info, ask.asked_at);

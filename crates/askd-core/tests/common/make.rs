@@ -71,6 +71,7 @@ pub fn raise(n: u32, in_session: &str) -> Raise {
         attendance: None,
         session: session(in_session),
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         call: None,

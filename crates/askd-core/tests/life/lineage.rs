@@ -1,7 +1,9 @@
 //! Who asks, and which call it is about: sessions, subagents, correlation by observation.
 
 use askd_core::ask::{Attendance, RequesterKind, Subagent};
-use askd_core::{AskId, Cause, Command, Decision, Delivery, Observe, Raise, Refusal, Seen, Settings};
+use askd_core::{
+    AskId, Cause, Command, Decision, Delivery, Observe, Overrides, Raise, Refusal, Seen, Settings,
+};
 
 use crate::common::World;
 use crate::common::make::{
@@ -372,4 +374,106 @@ fn s7_sessions_that_nobody_ends_are_ended_when_nothing_is_heard_of_them() {
     world.pass(5_000);
     world.run(&tidy(10)).unwrap();
     assert!(ended(&world, "younger"));
+}
+
+fn told(name: &str, parent: Option<&str>, by: Option<u32>) -> Command {
+    Command::Observe(Box::new(Observe {
+        session: session(name),
+        parent: parent.map(session),
+        title: None,
+        cwd: None,
+        instance: by.map(instance),
+        place: None,
+        seen: Seen::SessionStarted,
+    }))
+}
+
+#[test]
+fn s2_what_others_say_of_a_session_puts_none_of_its_asks_under_what_was_set_elsewhere() {
+    let skip = Overrides { skip: Some(true), ..Overrides::default() };
+    let by = |n, name: &str, parent: Option<&str>| Raise { parent: parent.map(session), ..raise(n, name) };
+    // Told by an observation before it asked, by one afterwards, and by an ask of somebody else in its name.
+    for way in 0..3 {
+        let mut world = world();
+        world.raise(&by(1, "jail", None));
+        world
+            .run(&Command::SetOverrides {
+                session: Some(session("jail")),
+                overrides: skip.clone(),
+                by: "you".to_owned(),
+            })
+            .unwrap();
+        if way == 0 {
+            world.run(&told("trusted", Some("jail"), None)).unwrap();
+        }
+        let before = world.raise(&by(2, "trusted", None));
+        match way {
+            0 => {}
+            1 => drop(world.run(&told("trusted", Some("jail"), None)).unwrap()),
+            _ => {
+                // Whoever asks in jail's name is under what was set for jail: that is its own word about itself.
+                let theirs = world.raise(&by(3, "trusted", Some("jail")));
+                assert_eq!(world.outcome(theirs).cause, Cause::Skip);
+            }
+        }
+        let after = world.raise(&by(4, "trusted", None));
+        assert!(world.ask(before).is_open() && world.ask(after).is_open(), "way {way}");
+        // Where it is shown is another thing: an observation routes it, another one's ask does not.
+        let root = if way == 2 { "trusted" } else { "jail" };
+        assert_eq!(world.state.root_of(&session("trusted")), session(root), "way {way}");
+    }
+}
+
+#[test]
+fn s2_what_a_person_set_for_a_tree_holds_for_what_says_itself_that_it_belongs_there() {
+    let mut world = world();
+    world.raise(&raise(1, "root"));
+    let overrides = Overrides { skip: Some(true), ..Overrides::default() };
+    let session_of = Some(session("root"));
+    world.run(&Command::SetOverrides { session: session_of, overrides, by: "you".to_owned() }).unwrap();
+    world.raise(&Raise { parent: Some(session("root")), ..raise(2, "child") });
+    let below = Raise { parent: Some(session("child")), ..raise(3, "below") };
+    let asked = world.raise(&below);
+    assert!(world.ask(asked).is_open(), "it does not say so");
+    assert_eq!(world.ask(asked).ask.lineage.root, session("root"), "and is shown there all the same");
+    let says = Raise { root: Some(session("root")), id: raise(4, "below").id, key: "k".to_owned(), ..below };
+    let asked = world.raise(&says);
+    assert_eq!(world.outcome(asked).cause, Cause::Skip);
+}
+
+#[test]
+fn c6_a_session_that_has_its_place_is_moved_only_by_its_own_side() {
+    let mut world = world();
+    let by = |n, name: &str, parent: Option<&str>, who: u32| Raise {
+        parent: parent.map(session),
+        token: token(who),
+        ..raise(n, name)
+    };
+    let own = world.raise(&by(1, "trusted", None, 1));
+    world.raise(&by(2, "jail", None, 2));
+    let forged = world.raise(&by(3, "trusted", Some("jail"), 2));
+    assert_eq!(world.ask(forged).ask.lineage.root, session("jail"), "its own ask is what it says");
+    let child = world.raise(&by(4, "child", Some("trusted"), 1));
+    world.raise(&by(5, "child", Some("jail"), 2));
+    world.run(&told("child", Some("jail"), None)).unwrap();
+    assert_eq!(world.state.root_of(&session("child")), session("trusted"));
+    world.see("jail", Seen::SessionEnded);
+    assert!(world.ask(own).is_open() && world.ask(child).is_open());
+
+    // A child whose parent is told only after it asked is linked by an observation, also by one of another process.
+    let early = world.raise(&by(6, "early", None, 1));
+    world.run(&told("early", Some("trusted"), Some(7))).unwrap();
+    assert_eq!(world.state.root_of(&session("early")), session("trusted"));
+    assert!(world.ask(early).is_open());
+    // Its own side moves it: the process that it runs in, or whoever raised all of its asks.
+    world.run(&told("elsewhere", None, None)).unwrap();
+    world.run(&told("early", Some("elsewhere"), Some(8))).unwrap();
+    assert_eq!(world.state.root_of(&session("early")), session("trusted"));
+    world.raise(&by(7, "late", Some("trusted"), 1));
+    world.raise(&by(8, "late", Some("elsewhere"), 1));
+    assert_eq!(world.state.root_of(&session("late")), session("elsewhere"));
+    // What was told before it asked gives way to what it says.
+    world.run(&told("squatted", Some("elsewhere"), None)).unwrap();
+    world.raise(&by(9, "squatted", Some("trusted"), 1));
+    assert_eq!(world.state.root_of(&session("squatted")), session("trusted"));
 }

@@ -27,6 +27,7 @@ fn raise(number: u128, agent: &Instance) -> Raise {
         attendance: None,
         session: SessionKey { agent: "bench".to_owned(), session: "s".to_owned() },
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         call: None,

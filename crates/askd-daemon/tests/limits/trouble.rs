@@ -165,6 +165,7 @@ fn old(number: u64) -> Raise {
         attendance: None,
         session: SessionKey { agent: "script".to_owned(), session: "old".to_owned() },
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         call: None,

@@ -77,6 +77,7 @@ pub(crate) fn raise(
         agent: AGENT.to_owned(),
         session: event.session_id.clone(),
         parent: None,
+        root: None,
         subagent: event.agent_id.clone().map(|work_id| Subagent {
             name: child.description.clone(),
             kind: event.agent_type.clone(),

@@ -125,6 +125,7 @@ fn raise(args: AskArgs) -> Result<RaiseAsk, Failure> {
         agent: AGENT.to_owned(),
         session: session.unwrap_or_else(|| identity::own_session(&cwd)),
         parent,
+        root: None,
         subagent: subagent.map(|name| Subagent {
             work_id: name.clone(),
             name: Some(name),

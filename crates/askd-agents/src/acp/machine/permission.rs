@@ -309,6 +309,7 @@ impl Machine {
         RaiseAsk {
             attendance: Some(if in_background { Attendance::Background } else { Attendance::Foreground }),
             parent: known.and_then(|s| s.parent.clone()),
+            root: Some(root.to_owned()),
             subagent: child.map(|child| Subagent {
                 name: child.name.clone(),
                 kind: child.kind.clone(),

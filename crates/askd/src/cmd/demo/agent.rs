@@ -361,6 +361,7 @@ fn raise(part: &Part, asked: &Asked) -> Result<RaiseAsk, Failure> {
         agent: AGENT.to_owned(),
         session: part.session.clone(),
         parent: None,
+        root: None,
         subagent: thread.subagent.map(|(name, kind)| Subagent {
             name: Some(name.to_owned()),
             kind: Some(kind.to_owned()),
