@@ -175,7 +175,7 @@ impl Answers {
 }
 
 /// Percent-encodes everything that could mean something in a request target.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut escaped, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             escaped.push(char::from(byte));

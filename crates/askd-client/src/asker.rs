@@ -278,6 +278,19 @@ impl Asker {
         Ok(reply.into_typed()?)
     }
 
+    /// The newest ask of this requester that has this key, as it is now; `None`: the daemon has none at hand. Nothing is
+    /// asked by it.
+    pub fn recall(&mut self, key: &str) -> Result<Option<Ask>, Unavailable> {
+        match self
+            .request("GET", &format!("/v1/asks?key={}", crate::answers::escape(key)), None, TELL)?
+            .into_typed()
+        {
+            Ok(ask) => Ok(Some(ask)),
+            Err(CallError::Refused(problem)) if problem.code == Code::UnknownAsk => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The outcome was given to the agent: it was printed, or its line was written.
     pub fn handed(&mut self, id: &str) -> Result<(), Unavailable> {
         self.tell(id, "handed", None, TELL)

@@ -20,7 +20,10 @@ pub(crate) struct Arrival<'a> {
 }
 
 pub(crate) fn raise(from: wire::RaiseAsk, arrival: &Arrival<'_>) -> Result<Raise, String> {
-    let instance = from.instance.clone().and_then(|i| instance(i, arrival.host, arrival.pid));
+    let instance = from.instance.clone().and_then(|named| match from.requester {
+        wire::RequesterKind::Spool => forwarder(&named, arrival.host, arrival.pid),
+        _ => instance(named, arrival.host, arrival.pid),
+    });
     let place = place(from.place.clone(), instance.as_ref());
     let Arrival { id, token, link, .. } = *arrival;
     askd_serve::raise::raise(from, askd_serve::raise::Arrival { id, token, link, instance, place })
@@ -44,6 +47,19 @@ fn instance(from: wire::Instance, host: &str, requester: u32) -> Option<Instance
         );
     }
     right.then(|| Instance { host: host.to_owned(), pid: from.pid, start })
+}
+
+/// The process that asks through a forwarding directory, as whoever serves that found it. A file named it: it is kept
+/// from answering this one ask and from loosening anything, and must be none that a person answers with.
+fn forwarder(named: &wire::Instance, host: &str, server: u32) -> Option<Instance> {
+    let pid = named.pid;
+    let right = pid > 1 && peer::start_of(pid) == Some(named.start) && peer::is_own_users(pid);
+    let above = peer::is_within(server, pid);
+    (right && !above && !peer::is_persons(pid)).then(|| Instance {
+        host: host.to_owned(),
+        pid,
+        start: named.start,
+    })
 }
 
 /// A hook has no terminal of its own; its agent has.

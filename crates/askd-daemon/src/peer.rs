@@ -142,6 +142,17 @@ pub(crate) fn not_its_agent(pid: u32, requester: u32) -> Option<&'static str> {
     is_persons_shell(pid).then_some("is a shell that somebody types into")
 }
 
+/// A shell that somebody types into, or what shells are started by.
+pub(crate) fn is_persons(pid: u32) -> bool {
+    comm(pid).is_none_or(|name| ABOVE_SHELLS.contains(&name.as_str())) || is_persons_shell(pid)
+}
+
+/// It runs as the user that the daemon runs as.
+pub(crate) fn is_own_users(pid: u32) -> bool {
+    let us = rustix::process::geteuid().as_raw();
+    fs::metadata(format!("/proc/{pid}")).is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == us)
+}
+
 /// It leads a session with a terminal, and runs no script.
 fn is_persons_shell(pid: u32) -> bool {
     let leads = Stat::of(pid).is_some_and(|stat| stat.session == pid && stat.tty != 0);

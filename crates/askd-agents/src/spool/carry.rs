@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use askd_client::{Asker, JustWait, OrStop, Places, Unavailable, Wake, Watch, daemon};
-use askd_wire::{AskState, Code, Observation, ObservationBatch, Outcome, RaiseAsk};
+use askd_wire::{Ask, AskState, Code, Delivery, Observation, ObservationBatch, Outcome, RaiseAsk, Verdict};
 use rustix::process::{Resource, getrlimit};
 
 use super::machine::AskNo;
@@ -32,10 +32,20 @@ pub(super) enum News {
     /// It is there and has no room for this one; it is tried again.
     Full(AskNo, String),
     Outcome(AskNo, Box<Outcome>),
+    /// Whether this one was answered by what lies in place.
+    Recalled(AskNo, bool),
     /// It will never take it.
     Refused(AskNo, String),
     /// The thread is at its end.
     Ended(AskNo),
+}
+
+/// What a thread begins with.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Task {
+    Raise,
+    /// Its response was there before this run, and says this.
+    Recall(Option<bool>),
 }
 
 /// What a thread is told.
@@ -104,7 +114,7 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk) -> io::Result<Self> {
+    pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk, task: Task) -> io::Result<Self> {
         let (orders, received) = channel();
         let (wake, written) = io::pipe()?;
         let carry = Carry { around, no, raise, orders: received, wake, id: None };
@@ -112,7 +122,10 @@ impl Carrier {
         std::thread::Builder::new().name(format!("spool-{no}")).stack_size(256 * 1024).spawn(move || {
             let _share = share;
             let around = carry.around.clone();
-            carry.run();
+            match task {
+                Task::Raise => carry.run(),
+                Task::Recall(said) => carry.recall(said),
+            }
             around.tell(News::Ended(no));
         })?;
         Ok(Self { orders, wake: written })
@@ -171,6 +184,42 @@ impl Carry {
                 Err(()) => return,
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Finds the ask that the response in place is the answer to. Nothing is asked by it.
+    fn recall(mut self, said: Option<bool>) {
+        let mut known = None;
+        self.until_told(|carry| {
+            known = carry.asker()?.recall(&carry.raise.key)?;
+            Ok(())
+        });
+        let answered = |ask: &Ask| {
+            let says = match ask.outcome.as_ref()?.verdict {
+                Verdict::Allow => true,
+                Verdict::Deny => false,
+                Verdict::None => return None,
+            };
+            let given = matches!(
+                ask.delivery,
+                Delivery::Pending | Delivery::Handed | Delivery::Confirmed | Delivery::Expired
+            );
+            (given && said == Some(says)).then(|| ask.id.clone())
+        };
+        match known.map(|ask| (answered(&ask), ask.state)) {
+            Some((Some(id), _)) => {
+                self.id = Some(id);
+                self.tell(News::Recalled(self.no, true));
+                // It lies in place: nothing else says so when the run before ended in between.
+                self.until_told(|carry| carry.step("handed"));
+                self.after();
+            }
+            // Somebody else answered while nobody of us was there.
+            Some((None, AskState::Open)) => {
+                self.tell(News::Recalled(self.no, false));
+                self.obey(Order::Elsewhere(said));
+            }
+            _ => self.tell(News::Recalled(self.no, false)),
         }
     }
 
@@ -337,7 +386,7 @@ fn withdrawn(cause: &str) -> Outcome {
         message: None,
         stop: false,
         settled_at: jiff::Timestamp::now().to_string(),
-        verdict: askd_wire::Verdict::None,
+        verdict: Verdict::None,
         reason_for_model: None,
         text: match cause {
             "requester_limit" => "nobody answered before the requester's own time limit".to_owned(),

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use askd_client::spool::{PlaceError, REQUESTS, RESPONSES, Stamp, decode_session, encode_session};
 use askd_client::{Places, UnsafePlace, make_private_directory, random_hex};
+use askd_wire::RaiseAsk;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-use super::carry::{self, Around, Carrier, News, Order};
+use super::carry::{self, Around, Carrier, News, Order, Task};
 use super::eyes::Eyes;
 use super::lock::{self, Locks, Taken};
 use super::machine::{Action, AskNo, Evidence, Found, Id, Machine, Now};
@@ -288,6 +289,7 @@ impl Worker {
                 }
                 News::Full(no, why) => self.machine.no_room(no, &why),
                 News::Outcome(no, outcome) => self.machine.outcome(no, &outcome, now, wall),
+                News::Recalled(no, is_ours) => self.machine.recalled(no, is_ours),
                 News::Refused(no, why) => self.machine.refused(no, &why, now, wall),
                 News::Ended(no) => {
                     self.carriers.remove(&no);
@@ -461,6 +463,8 @@ impl Worker {
         // One that was written just now has a requester, whoever's numbers it uses.
         let fresh = age_ms < FRESH_MS && evidence == Evidence::Gone;
         let evidence = if fresh { Evidence::Unknown } else { evidence };
+        // One that was taken away since the look was there all the same.
+        let answered = answered.then(|| self.tree.read_response(id).unwrap_or_default());
         Some(Found { stamp, request, evidence, age: Duration::from_millis(age_ms), answered })
     }
 
@@ -489,16 +493,17 @@ impl Worker {
                 }
                 self.machine.kept(&name, kept.ok());
             }
-            Action::Raise(no, raise) => match Carrier::start(self.around.clone(), no, *raise) {
-                Ok(carrier) => {
-                    self.carriers.insert(no, carrier);
-                    self.running.insert(no);
-                }
-                Err(error) => {
+            Action::Raise(no, raise) => {
+                if let Err(error) = self.carry(no, *raise, Task::Raise) {
                     let why = format!("no thread for it: {error}");
                     self.machine.refused(no, &why, process::now(), wall_ms());
                 }
-            },
+            }
+            Action::Recall(no, raise, said) => {
+                if self.carry(no, *raise, Task::Recall(said)).is_err() {
+                    self.machine.recalled(no, false);
+                }
+            }
             Action::Withdraw(no, cause) => self.order(no, Order::Withdraw(cause)),
             Action::Handed(no) => self.order(no, Order::Handed),
             Action::Confirmed(no) => {
@@ -510,7 +515,7 @@ impl Worker {
                 self.carriers.remove(&no);
             }
             Action::AnsweredElsewhere(no, id) => {
-                let said = self.tree.read_response(&id).and_then(|bytes| says(&bytes));
+                let said = self.tree.read_response(&id).and_then(|bytes| wire::says(&bytes));
                 self.order(no, Order::Elsewhere(said));
             }
             Action::Answer(id, bytes) => {
@@ -536,6 +541,12 @@ impl Worker {
         }
     }
 
+    fn carry(&mut self, no: AskNo, raise: RaiseAsk, task: Task) -> io::Result<()> {
+        self.carriers.insert(no, Carrier::start(self.around.clone(), no, raise, task)?);
+        self.running.insert(no);
+        Ok(())
+    }
+
     fn order(&self, no: AskNo, order: Order) {
         if let Some(carrier) = self.carriers.get(&no) {
             carrier.order(order);
@@ -556,17 +567,6 @@ impl Worker {
         if self.told.len() < MOST_TOLD && self.told.insert(what.to_owned()) {
             self.tell(text);
         }
-    }
-}
-
-/// What somebody else's response says.
-fn says(bytes: &[u8]) -> Option<bool> {
-    let object: Value = serde_json::from_slice(bytes).ok()?;
-    match (object.get("approved"), object.get("outcome").and_then(Value::as_str)) {
-        (Some(Value::Bool(approved)), _) => Some(*approved),
-        (_, Some("allowed")) => Some(true),
-        (_, Some("denied")) => Some(false),
-        _ => None,
     }
 }
 

@@ -207,9 +207,14 @@ impl Tree {
 
 /// The path without links, of as much of it as is there.
 fn real(dir: &Path) -> PathBuf {
-    dir.ancestors()
-        .find_map(|above| Some(above.canonicalize().ok()?.join(dir.strip_prefix(above).ok()?)))
-        .unwrap_or_else(|| dir.to_path_buf())
+    let found =
+        dir.ancestors().find_map(|above| Some((above.canonicalize().ok()?, dir.strip_prefix(above).ok()?)));
+    match found {
+        // The text of the path counts: it must not end in a slash at one time and not at another.
+        Some((real, below)) if below.as_os_str().is_empty() => real,
+        Some((real, below)) => real.join(below),
+        None => dir.to_path_buf(),
+    }
 }
 
 /// Another user's file, or no file at all, has a stamp too: it is read once, and that says what is wrong with it.
@@ -244,12 +249,14 @@ mod tests {
         std::os::unix::fs::symlink(at("dot"), at("link")).unwrap();
         let mut late = Tree::new(&at("link/tree"));
         let mut plain = Tree::new(&at("dot/tree"));
-        assert_eq!(late.root, plain.root);
+        let text = |tree: &Tree| tree.root.as_os_str().to_owned();
+        assert_eq!(text(&late), text(&plain));
         plain.make().unwrap();
         let it = plain.resolve().unwrap();
         assert!(it.is_some());
         assert_eq!((early.resolve().unwrap(), late.resolve().unwrap()), (it, it));
-        assert_eq!(early.root, plain.root);
+        assert_eq!((text(&early), text(&late)), (text(&plain), text(&plain)));
+        assert_eq!(text(&plain), at("dot/tree").canonicalize().unwrap().as_os_str());
         assert_eq!(plain.time_ms(), None, "its files get our own time");
     }
 

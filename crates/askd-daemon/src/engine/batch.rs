@@ -135,7 +135,16 @@ impl<J: Journal> Desk<J> {
     ) -> Option<Pending> {
         match self.writer.resolve(name) {
             Ok(Some(ask)) => {
-                let command = Command::Answer(answer(ask, &self.instances.borrow()));
+                let own = self.writer.state().ask(ask).filter(|ask| ask.is_forwarded());
+                let own = own.and_then(|ask| ask.ask.requester.instance.clone());
+                let command = match own {
+                    None => Command::Answer(answer(ask, &self.instances.borrow())),
+                    Some(own) => {
+                        let mut agents = BTreeSet::clone(&self.instances.borrow());
+                        agents.insert(own);
+                        Command::Answer(answer(ask, &agents))
+                    }
+                };
                 Some(Pending { command, reply: Answerer::Person(reply), over: None })
             }
             Ok(None) => {

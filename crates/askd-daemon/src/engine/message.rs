@@ -89,6 +89,9 @@ pub(super) enum Message {
     Loosenings {
         reply: oneshot::Sender<BTreeSet<(String, String)>>,
     },
+    Forwarders {
+        reply: oneshot::Sender<BTreeSet<Instance>>,
+    },
     AgentOf {
         session: SessionKey,
         reply: oneshot::Sender<Option<Instance>>,

@@ -133,6 +133,11 @@ impl Engine {
         self.call(|reply| Message::Loosenings { reply }).await.unwrap_or_default()
     }
 
+    /// Processes that open asks out of forwarding directories name as theirs.
+    pub(crate) async fn forwarders(&self) -> BTreeSet<Instance> {
+        self.call(|reply| Message::Forwarders { reply }).await.unwrap_or_default()
+    }
+
     /// The agent process of a live session.
     pub(crate) async fn agent_of(&self, session: SessionKey) -> Option<Instance> {
         self.call(|reply| Message::AgentOf { session, reply }).await.flatten()

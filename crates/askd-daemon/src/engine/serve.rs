@@ -60,6 +60,7 @@ impl<J: Journal> Desk<J> {
                 });
             }
             Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
+            Message::Forwarders { reply } => drop(reply.send(self.writer.state().forwarders())),
             Message::AgentOf { session, reply } => {
                 let live = self.writer.state().session(&session).filter(|s| !s.ended);
                 let _ = reply.send(live.and_then(|s| s.info.instance.clone()));

@@ -241,7 +241,18 @@ fn refusal_of(peer: Option<&Peer>, agents: &BTreeSet<Instance>, host: &str) -> O
 
 /// For everything that is a person's to do.
 pub(super) async fn person(app: &App, connection: &Connection) -> Result<(), Refused> {
-    match refusal(app, connection) {
+    permitted(app, refusal(app, connection))
+}
+
+/// For what may loosen: not for those either who ask through a forwarding directory, as far as they are known.
+pub(super) async fn person_who_sets(app: &App, connection: &Connection) -> Result<(), Refused> {
+    let mut agents = BTreeSet::clone(&app.engine.instances());
+    agents.extend(app.engine.forwarders().await);
+    permitted(app, refusal_of(connection.peer.as_ref(), &agents, &app.host))
+}
+
+fn permitted(app: &App, refusal: Option<String>) -> Result<(), Refused> {
+    match refusal {
         None => Ok(()),
         Some(why) => {
             tracing::warn!("refused: {why}");
@@ -430,7 +441,7 @@ async fn accept(
     Extension(connection): Extension<Arc<Connection>>,
     Json(body): Json<wire::Loosening>,
 ) -> Result<Response, Refused> {
-    person(&app, &connection).await?;
+    person_who_sets(&app, &connection).await?;
     app.live.refresh(&app.engine, &app.hub).await;
     let same = |it: &wire::Loosening| it.key == body.key && it.value == body.value;
     if !app.live.waiting().iter().any(same) {
@@ -448,7 +459,7 @@ async fn stop(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
 ) -> Result<Response, Refused> {
-    person(&app, &connection).await?;
+    person_who_sets(&app, &connection).await?;
     app.leave.send_replace(Some(Leave::Stop));
     Ok(nothing())
 }
@@ -457,7 +468,7 @@ async fn restart(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
 ) -> Result<Response, Refused> {
-    person(&app, &connection).await?;
+    person_who_sets(&app, &connection).await?;
     app.leave.send_replace(Some(Leave::Restart));
     Ok(nothing())
 }

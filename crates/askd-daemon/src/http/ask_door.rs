@@ -31,7 +31,7 @@ const LONGEST_HOLD: Duration = Duration::from_secs(3600);
 
 pub(super) fn routes() -> Router<App> {
     Router::new()
-        .route("/v1/asks", post(raise))
+        .route("/v1/asks", post(raise).get(recall))
         .route("/v1/asks/withdraw", post(withdraw_by_key))
         .route("/v1/asks/{id}", get(look))
         .route("/v1/asks/{id}/withdraw", post(withdraw))
@@ -133,6 +133,22 @@ async fn hold(
             Ok(None) | Err(_) => (shot, false),
         },
     }
+}
+
+#[derive(Deserialize)]
+struct ByKey {
+    key: String,
+}
+
+/// For a requester that was started anew and does not know the id. Nothing is asked by it.
+async fn recall(
+    State(app): State<App>,
+    Query(by): Query<ByKey>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let token = needed(&headers)?;
+    let ask = app.engine.of_requester(token, by.key).await.ok_or_else(Refused::unknown)?;
+    Ok(reply(StatusCode::OK, &own(&app, &ask.to_string(), &headers).await?.view()))
 }
 
 async fn look(

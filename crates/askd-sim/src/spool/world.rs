@@ -24,7 +24,15 @@ struct Thread {
     id: Option<AskId>,
     linked: bool,
     told: bool,
+    /// It looks for the ask that the response in place, which says this, is the answer to.
+    recall: Option<Option<bool>>,
     orders: VecDeque<Order>,
+}
+
+impl Thread {
+    fn new(raise: RaiseAsk, recall: Option<Option<bool>>) -> Self {
+        Self { raise, id: None, linked: false, told: false, recall, orders: VecDeque::new() }
+    }
 }
 
 enum Order {
@@ -367,7 +375,7 @@ impl World {
                     request: wire::read(text.as_bytes(), stem, SESSION, LIMIT),
                     evidence: if child.dead { Evidence::Gone } else { Evidence::Unknown },
                     age: self.now - child.since,
-                    answered: seen.as_ref().is_some_and(|seen| seen.responses.contains(stem)),
+                    answered: self.disk.read(Which::Responses, stem).map(|(_, text)| text.into_bytes()),
                 };
                 server.machine.found(id, found, self.now, WALL);
             }
@@ -403,9 +411,10 @@ impl World {
                 server.machine.kept(&name, kept);
             }
             Action::Raise(no, raise) => {
-                let thread =
-                    Thread { raise: *raise, id: None, linked: false, told: false, orders: VecDeque::new() };
-                server.threads.insert(no, thread);
+                server.threads.insert(no, Thread::new(*raise, None));
+            }
+            Action::Recall(no, raise, said) => {
+                server.threads.insert(no, Thread::new(*raise, Some(said)));
             }
             Action::Withdraw(no, cause) => order(no, Order::Withdraw(cause)),
             Action::Handed(no) => order(no, Order::Handed),
@@ -460,6 +469,32 @@ impl World {
                 server.machine.lost(self.now);
             }
             return;
+        }
+        if let Some(said) = thread.recall.take() {
+            let known = self
+                .daemon
+                .asks()
+                .find(|(_, ask)| ask.ask.lineage.call == thread.raise.tool_call)
+                .map(|(id, ask)| (id, ask.outcome.as_ref().map(|outcome| outcome.kind)));
+            let ours = match known {
+                Some((_, Some(kind))) => {
+                    said == Some(true) && kind == OutcomeKind::Allowed
+                        || said == Some(false) && kind == OutcomeKind::Denied
+                }
+                _ => false,
+            };
+            (thread.id, thread.linked, thread.told) = (known.map(|(id, _)| id), true, true);
+            if !ours {
+                thread.orders.clear();
+                match known {
+                    Some((_, None)) => thread.orders.push_back(Order::Elsewhere(said)),
+                    _ => drop(server.threads.remove(&no)),
+                }
+            } else {
+                self.happened.insert("an answer of an earlier run was known again");
+            }
+            server.machine.recalled(no, ours);
+            return self.act();
         }
         let token = Daemon::token();
         match (thread.orders.pop_front(), thread.id) {

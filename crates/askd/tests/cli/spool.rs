@@ -679,7 +679,7 @@ fn f14_a_tree_that_is_reached_through_a_link_which_came_later_has_one_server_too
     by_name.ask("s", "r1");
     world.open("r1");
     let mut two = serve(&world, &by_name, &[]);
-    two.line("another askd (process ");
+    two.has_said("another askd (process ");
     by_name.ask("s", "r2");
     for stem in ["r1", "r2"] {
         answer(&world, "allow", stem, &[]);
@@ -705,4 +705,61 @@ fn the_daemon_serves_a_directory_as_soon_as_what_was_in_its_way_is_gone() {
     fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
     answer(&world, "allow", "r1", &[]);
     assert_eq!(tree.fetch("s", "r1")["outcome"], "allowed");
+}
+
+#[test]
+fn s1_s2_whoever_asks_and_what_it_starts_neither_answers_its_own_request_nor_loosens_anything() {
+    let (world, tree) = started();
+    let _server = serve(&world, &tree, &[]);
+    let askd = env!("CARGO_BIN_EXE_askd");
+    let (go, told) = (world.path("go"), world.path("told"));
+    // Its marks, if it had any, are gone from its environment; what it starts is let go of.
+    let script = format!(
+        "until [ -s {go} ]; do sleep 0.05; done
+         setsid sh -c '{askd} permissions skip on --session spool/s; a=$?; {askd} allow $(cat {go}); echo $a $? >{told}.new; mv {told}.new {told}' </dev/null &
+         sleep 600",
+        go = go.display(),
+        told = told.display(),
+    );
+    let mut command = world.command_of(Path::new("/bin/sh"), &["-c", &script]);
+    let mut requester = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    tree.write("s", "r1", &own("r1", "r1", &[("pid", json!(requester.id()))])).unwrap();
+    let handle = world.handle("r1");
+    fs::write(&go, &handle).unwrap();
+    let codes = until("it tried", || fs::read_to_string(&told).ok());
+    assert_eq!(codes.trim(), "7 7");
+    assert_eq!(world.open("r1")["state"], "open");
+    // Everybody else may, and other asks are not its affair.
+    world.must(&["allow", &handle]);
+    assert_eq!(tree.fetch("s", "r1")["outcome"], "allowed");
+    requester.kill().unwrap();
+    requester.wait().unwrap();
+}
+
+#[test]
+fn f5_an_answer_that_lies_in_place_when_askd_is_started_anew_is_confirmed_or_removed() {
+    let (world, tree) = started();
+    let server = serve(&world, &tree, &[]);
+    let mut requester = Command::new("sleep").arg("600").spawn().unwrap();
+    for (stem, more) in [("fetched", vec![]), ("left", vec![("pid", json!(requester.id()))])] {
+        tree.write("s", stem, &own(stem, stem, &more)).unwrap();
+        answer(&world, "allow", stem, &[]);
+        tree.answer("s", stem);
+        delivery(&world, stem, "handed");
+    }
+    server.signal(Signal::KILL);
+    drop(server);
+    let server = serve(&world, &tree, &[]);
+    until("the next one serves it", || {
+        let record = fs::read(tree.dir.join("serving/s.json")).ok()?;
+        let record: Value = serde_json::from_slice(&record).ok()?;
+        (record["pid"] == server.pid().as_raw_pid()).then_some(())
+    });
+    assert_eq!(tree.fetch("s", "fetched")["outcome"], "allowed");
+    delivery(&world, "fetched", "confirmed");
+    requester.kill().unwrap();
+    requester.wait().unwrap();
+    until("what nobody comes for is gone", || tree.requests_and_responses().is_empty().then_some(()));
+    assert_eq!(settled(&world, "left")["delivery"], "handed", "nobody fetched it");
+    assert_eq!((times_asked(&world, "fetched"), times_asked(&world, "left")), (1, 1));
 }

@@ -22,6 +22,10 @@ pub(super) struct Item {
     pub(super) margin: Duration,
     /// Since when a file of it is away although its directory is in place.
     pub(super) missing_since: Option<Now>,
+    /// It was answered in an earlier run, perhaps by us: that is being found out.
+    pub(super) recall: Option<AskNo>,
+    /// Nobody waits any more, and what is left of it waits for that.
+    pub(super) over: Option<Over>,
     /// The last look saw its request.
     pub(super) has_request: bool,
     /// When a look at its files is wanted sooner than the usual one.
@@ -31,6 +35,13 @@ pub(super) struct Item {
     /// Its directories were disturbed since its answer was last seen in place: an answer that is missing then was not
     /// fetched, as far as anybody can say.
     pub(super) disturbed: bool,
+}
+
+/// Why nobody waits any more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Over {
+    pub(super) cause: &'static str,
+    pub(super) why: &'static str,
 }
 
 #[derive(Debug)]
@@ -70,6 +81,8 @@ impl Item {
             limit_at: limit.map(|limit| (now + limit).saturating_sub(age)),
             margin: limit.map_or(MARGIN, |limit| (limit / 4).min(MARGIN)),
             missing_since: None,
+            recall: None,
+            over: None,
             has_request: true,
             look_at: None,
             displaced: false,
@@ -84,8 +97,14 @@ impl Item {
     pub(super) fn number(&self) -> Option<AskNo> {
         match &self.phase {
             Phase::Waiting { no } | Phase::Ending { no } => Some(*no),
-            Phase::Torn { no, .. } | Phase::Holding { no, .. } | Phase::Placed { no, .. } => *no,
+            Phase::Torn { no, .. } => *no,
+            Phase::Holding { no, .. } | Phase::Placed { no, .. } => no.or(self.recall),
         }
+    }
+
+    /// Its response was there at first sight, and it is not known yet whose it is.
+    pub(super) fn may_be_ours(&self) -> bool {
+        self.recall.is_some() && matches!(self.phase, Phase::Placed { ours: false, .. })
     }
 
     /// Somebody may still answer it, or its answer is to be put in place.
@@ -99,6 +118,9 @@ impl Item {
 
     /// When time alone changes something.
     pub(super) fn due(&self) -> Option<Now> {
+        if self.over.is_some() {
+            return None;
+        }
         let phase = match &self.phase {
             Phase::Torn { since, .. } => Some(*since + TORN),
             Phase::Waiting { .. } => self.limit_at.map(|at| at.saturating_sub(self.margin)),

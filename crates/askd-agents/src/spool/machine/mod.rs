@@ -16,6 +16,7 @@
 //! | its own time is nearly over | withdrawn, and it gets the true reason |
 //! | unreadable, and unchanged for 5 s | shown, kept, and answered as unavailable |
 
+mod again;
 mod item;
 mod room;
 mod session;
@@ -24,10 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use askd_client::spool::{Put, Stamp};
-use askd_wire::{Outcome, RaiseAsk};
+use askd_wire::{Instance, Outcome, RaiseAsk};
 
 use super::wire::{Request, Unreadable};
-use item::{Item, Phase};
+use item::{Item, Over, Phase};
 use room::Room;
 use session::Session;
 
@@ -54,6 +55,9 @@ const BEAT: Duration = Duration::from_millis(900);
 const AWAY: Duration = Duration::from_secs(15);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+const DIED: Over = Over { cause: "requester_gone", why: "its requester died" };
+const STOPPED: Over = Over { cause: "requester_limit", why: "its requester stopped waiting" };
 
 /// Where one request is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,8 +121,8 @@ pub struct Found {
     pub evidence: Evidence,
     /// How long ago it was written.
     pub age: Duration,
-    /// A response is there already.
-    pub answered: bool,
+    /// The response that is there already.
+    pub answered: Option<Vec<u8>>,
 }
 
 /// What is to be done, in this order.
@@ -127,6 +131,9 @@ pub enum Action {
     /// Make both directories and their sentinels; told by [`Machine::kept`].
     Keep(String),
     Raise(AskNo, Box<RaiseAsk>),
+    /// Find the ask that was raised as this in an earlier run, and that has the outcome which its response says; told by
+    /// [`Machine::recalled`].
+    Recall(AskNo, Box<RaiseAsk>, Option<bool>),
     /// Nobody decides it; told by [`Machine::outcome`] when somebody had already.
     Withdraw(AskNo, &'static str),
     /// The response is in place.
@@ -225,12 +232,25 @@ impl Machine {
         self.session(&id.session, now).active(now);
         let limit = found.request.as_ref().ok().and_then(|request| request.limit);
         let is_past = limit.is_some_and(|limit| found.age >= limit + AFTER);
+        let turned_away = self.is_turned_away(&id);
+        if let Some(response) = found.answered {
+            let died = (found.evidence == Evidence::Gone).then_some(DIED);
+            let mut item = Item::new(found.stamp, None, limit, found.age, now);
+            item.over = died;
+            item.phase = Phase::placed(None, response, false);
+            item.request = found.request.ok();
+            if let Evidence::Process { pid, start } = found.evidence {
+                item.process = Some((pid, start));
+            }
+            self.items.insert(id.clone(), item);
+            self.known_again(&id, now);
+            return;
+        }
         if found.evidence == Evidence::Gone {
             self.tell(format!("{id}: its requester died before askd saw it; the request is removed"));
             self.actions.push(Action::RemoveRequest(id));
             return;
         }
-        let turned_away = self.is_turned_away(&id).filter(|_| !found.answered);
         if turned_away.is_some() && found.request.is_err() {
             return;
         }
@@ -242,12 +262,6 @@ impl Machine {
         let age = if is_past && process.is_some() { Duration::ZERO } else { found.age };
         let mut item = Item::new(found.stamp, process, limit, age, now);
         item.unread = matches!(found.request, Err(Unreadable::File(_)));
-        if found.answered {
-            item.phase = Phase::placed(None, Vec::new(), false);
-            item.request = found.request.ok();
-            self.items.insert(id, item);
-            return;
-        }
         self.actions.push(Action::Keep(id.session.clone()));
         self.opened(&id.session, now);
         match found.request {
@@ -272,7 +286,8 @@ impl Machine {
             Ok(request) => {
                 let no = self.number();
                 let left = item.left(now);
-                let raise = request.raise(left, left.unwrap_or(IDLE).max(Duration::from_secs(30)));
+                let mut raise = request.raise(left, left.unwrap_or(IDLE).max(Duration::from_secs(30)));
+                raise.instance = process.map(|(pid, start)| Instance { pid, start });
                 self.actions.push(Action::Raise(no, Box::new(raise)));
                 item.phase = Phase::Waiting { no };
                 item.request = Some(request);
@@ -382,7 +397,7 @@ impl Machine {
 
     /// The process of this requester has ended.
     pub fn died(&mut self, id: &Id) {
-        self.end(id, "requester_gone", "its requester died");
+        self.end(id, DIED);
     }
 
     /// Time has passed. `wall_ms`: milliseconds since 1970, for what is written.
@@ -399,7 +414,7 @@ impl Machine {
         let Some(item) = self.items.get_mut(id) else { return };
         let (limit, margin) = (item.limit_at, item.margin);
         if limit.is_some_and(|limit| now >= limit + AFTER) {
-            self.end(id, "requester_limit", "its requester stopped waiting");
+            self.end(id, STOPPED);
             return;
         }
         match &mut item.phase {
@@ -435,15 +450,21 @@ impl Machine {
     }
 
     /// The requester is gone for good: what is left of it goes too.
-    fn end(&mut self, id: &Id, cause: &'static str, why: &str) {
+    fn end(&mut self, id: &Id, over: Over) {
+        let Over { cause, why } = over;
         self.withdraw(id, cause);
+        if let Some(item) = self.items.get_mut(id).filter(|item| item.may_be_ours()) {
+            // Whose response it is will be known in a moment, or when the daemon is there again.
+            item.over = Some(over);
+            return;
+        }
         let Some(item) = self.items.remove(id) else { return };
         match item.phase {
             // The first response is not ours to remove.
             Phase::Placed { ours: false, .. } => {}
             Phase::Placed { no, .. } => {
                 self.tell(format!("{id}: {why} and did not fetch its answer"));
-                self.actions.extend(no.map(Action::Over));
+                self.actions.extend(no.or(item.recall).map(Action::Over));
                 self.actions.push(Action::RemoveResponse(id.clone()));
             }
             Phase::Holding { no, .. } => {

@@ -70,7 +70,9 @@ impl Machine {
         let before = std::mem::replace(&mut known.requests_dir, dir);
         let Some(kept) = kept else { return };
         let was_kept = std::mem::replace(&mut known.was_kept, true);
-        if !was_kept || (!kept.anew && before == dir) {
+        // At first only a directory that was just seen and is away says something.
+        let undisturbed = if was_kept { !kept.anew && before == dir } else { !kept.requests_made };
+        if undisturbed {
             return;
         }
         // Its directories were taken away between two looks: what is missing in the new ones was not fetched.
@@ -99,12 +101,13 @@ impl Machine {
         let session = self.session(name, now);
         session.other_serves = seen.other_serves;
         session.seen_dir = seen.requests_dir;
+        let was_kept = session.was_kept;
         let in_place = seen.kept && seen.requests_dir.is_some() && session.requests_dir == seen.requests_dir;
         let wants_keeping = (!ids.is_empty() || session.chosen || seen.requests_dir.is_some())
             && !session.left
             && !(seen.kept && session.requests_dir == seen.requests_dir);
         for id in &ids {
-            self.look(id, seen, in_place, now);
+            self.look(id, seen, (in_place, was_kept), now);
         }
         if wants_keeping {
             self.actions.push(Action::Keep(name.to_owned()));
@@ -131,7 +134,7 @@ impl Machine {
         }
     }
 
-    fn look(&mut self, id: &Id, seen: &Seen, in_place: bool, now: Now) {
+    fn look(&mut self, id: &Id, seen: &Seen, (in_place, was_kept): (bool, bool), now: Now) {
         let Some(item) = self.items.get_mut(id) else { return };
         let (request, response) = (seen.requests.contains_key(&id.stem), seen.responses.contains(&id.stem));
         item.has_request = request;
@@ -142,7 +145,8 @@ impl Machine {
             item.displaced = true;
             item.missing_since = None;
         }
-        item.disturbed = !in_place || (item.disturbed && !response);
+        // Before they were kept for the first time, that they are not says nothing.
+        item.disturbed = !in_place && was_kept || (item.disturbed && !response);
         match &item.phase {
             Phase::Torn { .. } | Phase::Waiting { .. } | Phase::Ending { .. } if response => {
                 self.answered_elsewhere(id);
@@ -155,6 +159,10 @@ impl Machine {
             }
             Phase::Placed { ours: false, .. } => {
                 if item.missing(!request, now).is_some_and(|span| span >= SETTLED) {
+                    // Both are away from directories that stayed: if it was ours, it was fetched.
+                    let taken = !response && in_place && !item.disturbed;
+                    let order = if taken { Action::Confirmed } else { Action::Over };
+                    self.actions.extend(item.recall.map(order));
                     self.items.remove(id);
                 }
             }
@@ -202,7 +210,7 @@ impl Machine {
     }
 
     fn fetched(&mut self, id: &Id) {
-        if let Some(Phase::Placed { no: Some(no), .. }) = self.items.remove(id).map(|item| item.phase) {
+        if let Some(no) = self.items.remove(id).and_then(|item| item.number()) {
             self.actions.push(Action::Confirmed(no));
         }
     }

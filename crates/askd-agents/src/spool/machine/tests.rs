@@ -31,7 +31,7 @@ fn found(stem: &str, tool: &str, limit: Option<u64>) -> Found {
         request: wire::read(text.as_bytes(), stem, "s", Duration::from_secs(600)),
         evidence: Evidence::Unknown,
         age: Duration::ZERO,
-        answered: false,
+        answered: None,
     }
 }
 
@@ -84,6 +84,7 @@ impl World {
                 }
                 Action::Tell(_) | Action::Beat(_) => continue,
                 Action::Raise(no, _) => format!("raise {no}"),
+                Action::Recall(no, _, said) => format!("recall {no} {said:?}"),
                 Action::Withdraw(no, cause) => format!("withdraw {no} {cause}"),
                 Action::Handed(no) => format!("handed {no}"),
                 Action::Confirmed(no) => format!("confirmed {no}"),
@@ -347,8 +348,15 @@ fn f14_the_first_response_stands() {
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(1));
     w.seen.responses.insert("a".to_owned());
-    w.machine.found(id("a"), Found { answered: true, ..found("a", "T", None) }, at(0), WALL);
+    w.machine.found(
+        id("a"),
+        Found { answered: Some(br#"{"approved":true}"#.to_vec()), ..found("a", "T", None) },
+        at(0),
+        WALL,
+    );
     w.look(0);
+    assert_eq!(w.take(), ["recall 1 Some(true)"]);
+    w.machine.recalled(1, false);
     assert_eq!(w.take(), NONE);
 }
 
@@ -442,7 +450,7 @@ fn f11_an_unreadable_request_is_kept_shown_and_answered_only_after_it_stayed_as_
         request: Err(Unreadable::Field("tool")),
         evidence: Evidence::Unknown,
         age: Duration::ZERO,
-        answered: false,
+        answered: None,
     };
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(1));
@@ -568,7 +576,7 @@ fn s6_one_session_cannot_take_all_the_room_and_what_waits_is_taken_later() {
         stamp: stamp(1),
         evidence: Evidence::Unknown,
         age: Duration::ZERO,
-        answered: n == MOST,
+        answered: (n == MOST).then(Vec::new),
     };
     for n in 0..MOST {
         let session = format!("s{}", n / MOST_OF_SESSION);
@@ -665,4 +673,61 @@ fn f7_a_directory_that_cannot_be_looked_at_is_not_looked_at_without_end() {
     assert_eq!(w.machine.looks().count(), 0, "the usual look does");
     w.look(2000);
     assert_eq!(w.take(), ["withdraw 1 requester_gone"]);
+}
+
+#[test]
+fn f5_an_answer_that_an_earlier_run_put_in_place_is_known_again() {
+    const OURS: &[u8] = br#"{"askd":1,"id":"a","outcome":"allowed"}"#;
+    const WHOSE: &[u8] = br#"{"approved":true,"state":"approved"}"#;
+    let there = |response: &[u8], evidence| {
+        let mut w = World::new();
+        w.seen.requests.insert("a".to_owned(), stamp(1));
+        w.seen.responses.insert("a".to_owned());
+        let found = Found { answered: Some(response.to_vec()), evidence, ..found("a", "T", Some(600)) };
+        w.machine.found(id("a"), found, at(0), WALL);
+        w.look(0);
+        w
+    };
+    // Whether the daemon says so before or after it was fetched.
+    for early in [true, false] {
+        let mut w = there(WHOSE, Evidence::Unknown);
+        assert_eq!(w.take(), ["recall 1 Some(true)"], "and nobody is asked");
+        if early {
+            w.machine.recalled(1, true);
+        }
+        w.seen.requests.clear();
+        w.seen.responses.clear();
+        w.look(1000);
+        assert_eq!(w.take(), NONE);
+        w.look(1500);
+        assert_eq!(w.take(), ["confirmed 1"]);
+        assert!(w.machine.is_idle());
+    }
+    // Nobody comes for it any more: ours goes, another one's stays.
+    let removed = ["over 1", "remove response a", "remove request a"];
+    let mut w = there(OURS, Evidence::Unknown);
+    w.take();
+    w.machine.died(&id("a"));
+    assert_eq!(w.take(), removed, "an askd's response says so by itself");
+    for (ours, expected) in [(true, &removed[..]), (false, &removed[2..])] {
+        let mut w = there(WHOSE, Evidence::Unknown);
+        w.take();
+        w.machine.tick(at(605_000), WALL);
+        assert_eq!((w.take(), w.machine.due()), (Vec::new(), None), "not known yet");
+        w.machine.recalled(1, ours);
+        assert_eq!(w.take(), expected);
+    }
+    let mut w = there(OURS, Evidence::Gone);
+    let all = w.take();
+    assert_eq!(all[all.len() - 2..], removed[1..], "{all:?}");
+    // Taken from under its requester, it is put there again and told as handed by nobody.
+    let mut w = there(WHOSE, Evidence::Unknown);
+    w.take();
+    w.machine.recalled(1, true);
+    w.seen.responses.clear();
+    w.look(1000);
+    w.look(3100);
+    assert!(
+        w.machine.take().iter().any(|action| matches!(action, Action::Answer(_, bytes) if bytes == WHOSE))
+    );
 }

@@ -101,6 +101,7 @@ impl Request {
             // one nor use what was set for it.
             session: self.target.clone(),
             parent: None,
+            root: None,
             subagent: self.subagent.clone(),
             job: self.job.clone(),
             tool_call: Some(self.id.clone()),
@@ -176,6 +177,7 @@ pub fn raise_unreadable(stem: &str, target: &str, why: &str) -> RaiseAsk {
         agent: "spool".to_owned(),
         session: target.to_owned(),
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         tool_call: Some(stem.to_owned()),
@@ -193,6 +195,23 @@ pub fn raise_unreadable(stem: &str, target: &str, why: &str) -> RaiseAsk {
         place: None,
         extra: Map::new(),
     }
+}
+
+/// What a response says, whoever wrote it.
+pub fn says(bytes: &[u8]) -> Option<bool> {
+    let object: Value = serde_json::from_slice(bytes).ok()?;
+    match (object.get("approved"), object.get("outcome").and_then(Value::as_str)) {
+        (Some(Value::Bool(approved)), _) => Some(*approved),
+        (_, Some("allowed")) => Some(true),
+        (_, Some("denied")) => Some(false),
+        _ => None,
+    }
+}
+
+/// A response says by itself that an askd wrote it.
+pub fn is_askds(bytes: &[u8]) -> bool {
+    let Ok(object) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return false };
+    object.contains_key("askd") || pi::is_askds(&object)
 }
 
 fn bytes(value: &Value) -> Vec<u8> {

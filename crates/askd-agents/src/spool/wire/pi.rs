@@ -17,6 +17,8 @@ use serde_json::{Map, Value, json};
 use super::{FOR_SESSION, Format, Request, Unreadable, bytes};
 
 const AGENT: &str = "pi";
+/// Begins the reason of an answer that nobody gave.
+const UNAVAILABLE: &str = "approval unavailable, nobody denied it: ";
 
 pub(super) fn read(
     object: &Map<String, Value>,
@@ -192,9 +194,16 @@ pub(super) fn answer(target: &str, newest: bool, outcome: &Outcome, now_ms: i64)
     }
 }
 
+/// Nobody else writes these words.
+pub(super) fn is_askds(object: &Map<String, Value>) -> bool {
+    let reason = object.get("denialReason").and_then(Value::as_str);
+    let name = object.get("decidedBy").and_then(|by| by.get("name")?.as_str());
+    name == Some("askd") || reason.is_some_and(|reason| reason.starts_with(UNAVAILABLE))
+}
+
 pub(super) fn unavailable(target: &str, newest: bool, why: &str, now_ms: i64) -> Vec<u8> {
     // Its requester calls every answer that is no yes the user's.
-    let reason = format!("approval unavailable, nobody denied it: {why}");
+    let reason = format!("{UNAVAILABLE}{why}");
     let decided_by = newest.then(|| json!({ "kind": "unavailable", "reason": why }));
     write(target, now_ms, "denied_with_reason", Some(&reason), decided_by)
 }
