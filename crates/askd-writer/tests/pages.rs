@@ -60,6 +60,7 @@ fn raise(n: u32) -> Raise {
         attendance: Some(Attendance::Background),
         session: SessionKey { agent: "claude-code".to_owned(), session: "s".to_owned() },
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         call: Some(format!("call-{n}")),
