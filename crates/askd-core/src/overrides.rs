@@ -52,6 +52,24 @@ impl Overrides {
         s.skip = self.skip.unwrap_or(s.skip);
         s
     }
+
+    /// Only what is stricter here than in `settings`: no skipping, no timed allow, more time for a person.
+    pub fn tighten(&self, settings: &mut Settings) {
+        let stricter = |set: Option<Decision>| set == Some(Decision::Deny);
+        if stricter(self.background_default) {
+            settings.background_default = Decision::Deny;
+        }
+        if stricter(self.safety_default) {
+            settings.safety_default = Decision::Deny;
+        }
+        if let Some(ms) = self.background_timeout_ms.filter(|ms| *ms > settings.background_timeout_ms) {
+            (settings.background_timeout_ms, settings.background_timeout_is_set) = (ms, true);
+        }
+        if let Some(ms) = self.safety_timeout_ms.filter(|ms| *ms > settings.safety_timeout_ms) {
+            (settings.safety_timeout_ms, settings.safety_timeout_is_set) = (ms, true);
+        }
+        settings.skip &= self.skip != Some(false);
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What happens to an ask without a person: resolved once, when it is made.
 
+use std::collections::BTreeSet;
+
 use crate::ask::{AtDeadline, Attendance, Choice, Class, Decision, Policy, RemoteSilence, plain};
 use crate::command::Raise;
 use crate::event::{Change, Event, Note, Record};
@@ -55,6 +57,22 @@ impl State {
             Some(root) => root.overrides.over(&base),
             None => base,
         }
+    }
+
+    /// The settings for an ask: those of the session where its own side says that it belongs, since what others tell of
+    /// its session would put it under what a person set for somebody else. What is stricter in a tree where it is shown
+    /// holds too, whoever told so. `root`: of the tree in which it is made.
+    pub(super) fn settings_of_ask(&self, raise: &Raise, root: &SessionKey) -> Settings {
+        let own = raise.root.as_ref().or(raise.parent.as_ref()).unwrap_or(&raise.session);
+        let mut settings = self.settings_of_root(own);
+        let named = [Some(&raise.session), raise.parent.as_ref(), raise.root.as_ref()];
+        let trees = named.into_iter().flatten().map(|key| self.root_of(key)).chain([root.clone()]);
+        for tree in trees.collect::<BTreeSet<_>>() {
+            if let Some(session) = self.sessions.get(&tree).filter(|s| !s.ended) {
+                session.overrides.tighten(&mut settings);
+            }
+        }
+        settings
     }
 
     /// What a person set for every session.

@@ -59,7 +59,7 @@ impl State {
         let call = raise.call.clone().or_else(|| self.call_asked_before(raise, digest)).or_else(|| {
             self.find_call(&raise.session, subagent.as_ref().map(|s| s.work_id.as_str()), digest)
         });
-        let settings = self.settings_of_root(settings_root(raise));
+        let settings = self.settings_of_ask(raise, &root);
         let policy = Self::resolve_policy(&settings, raise, attendance, &options);
         let ask = Ask {
             id: raise.id,
@@ -282,12 +282,6 @@ fn reattach(id: AskId, ask: &AskState, raise: &Raise, now: Now) -> Handled {
     }
     changes.push(Change::Note(Note::Attached { ask: id, link: raise.link }));
     Handled { changes, reply: Ok(Reply::Reattached(id)) }
-}
-
-/// The session of which the settings hold for an ask: only its own side says where it belongs. What others tell of its
-/// session would put it under what a person set for somebody else.
-fn settings_root(raise: &Raise) -> &SessionKey {
-    raise.root.as_ref().or(raise.parent.as_ref()).unwrap_or(&raise.session)
 }
 
 fn observed(raise: &Raise) -> Observe {

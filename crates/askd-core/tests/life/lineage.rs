@@ -1,6 +1,6 @@
 //! Who asks, and which call it is about: sessions, subagents, correlation by observation.
 
-use askd_core::ask::{Attendance, RequesterKind, Subagent};
+use askd_core::ask::{AtDeadline, Attendance, RequesterKind, Subagent};
 use askd_core::{
     AskId, Cause, Command, Decision, Delivery, Observe, Overrides, Raise, Refusal, Seen, Settings,
 };
@@ -438,6 +438,37 @@ fn s2_what_a_person_set_for_a_tree_holds_for_what_says_itself_that_it_belongs_th
     assert_eq!(world.ask(asked).ask.lineage.root, session("root"), "and is shown there all the same");
     let says = Raise { root: Some(session("root")), id: raise(4, "below").id, key: "k".to_owned(), ..below };
     let asked = world.raise(&says);
+    assert_eq!(world.outcome(asked).cause, Cause::Skip);
+}
+
+#[test]
+fn s2_what_a_person_made_stricter_for_a_tree_holds_in_all_of_it() {
+    let mut world = world();
+    let set = |world: &mut World, session: Option<&str>, overrides: Overrides| {
+        let session = session.map(self::session);
+        world.run(&Command::SetOverrides { session, overrides, by: "you".to_owned() }).unwrap();
+    };
+    world.raise(&raise(1, "root"));
+    world.raise(&Raise { parent: Some(session("root")), ..raise(2, "child") });
+    world.run(&told("placed", Some("root"), None)).unwrap();
+    set(&mut world, None, Overrides { skip: Some(true), ..Overrides::default() });
+    let stricter = Overrides {
+        skip: Some(false),
+        background_default: Some(Decision::Deny),
+        background_timeout_ms: Some(1_000_000),
+        ..Overrides::default()
+    };
+    set(&mut world, Some("root"), stricter);
+    let below = Raise { parent: Some(session("child")), ..raise(3, "below") };
+    let beside = Raise { root: Some(session("elsewhere")), ..raise(4, "child") };
+    for asks in [below, beside, raise(5, "placed"), raise(6, "root")] {
+        let asked = world.raise(&Raise { attendance: Some(Attendance::Background), ..asks });
+        assert!(world.ask(asked).is_open(), "skipping is off in the whole tree");
+        let policy = &world.ask(asked).ask.policy;
+        assert_eq!(policy.deadline_ms, Some(1_000_000));
+        assert!(matches!(policy.at_deadline, AtDeadline::Answer(Decision::Deny)));
+    }
+    let asked = world.raise(&raise(7, "other"));
     assert_eq!(world.outcome(asked).cause, Cause::Skip);
 }
 
