@@ -329,8 +329,13 @@ impl Asking {
         raise.needs_own_prompt = true;
         raise.own_prompt = Some(OwnPrompt { at: client, blocked: false });
         let raised = self.asker()?.raise(&raise)?;
-        let undecided = raised.ask.outcome.as_ref().is_some_and(|o| o.outcome == OutcomeKind::Withdrawn);
-        if undecided {
+        let decided = raised.ask.outcome.as_ref().map(|outcome| outcome.outcome);
+        if decided == Some(if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied }) {
+            // The journal has it, and only the reply was lost. What the agent makes of it will be seen.
+            self.learn(&raised.ask);
+            return self.asker()?.handed(&raised.ask.id);
+        }
+        if decided == Some(OutcomeKind::Withdrawn) {
             // It was over there before the answer was heard of; the answer gets a record of its own.
             raise.key.push_str("-answered");
             self.asker()?.raise(&raise)?;

@@ -254,7 +254,14 @@ impl Base {
         raise.own_prompt = Some(askd_wire::OwnPrompt { at: "client".to_owned(), blocked: false });
         let link = self.daemon.link();
         let ask = self.daemon.raise(&raise, link).unwrap();
-        if self.daemon.outcome(ask).is_some_and(|o| o.outcome == OutcomeKind::Withdrawn) {
+        let decided = self.daemon.outcome(ask).map(|outcome| outcome.outcome);
+        if decided == Some(if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied }) {
+            // Only the reply was lost.
+            let _ = self.daemon.run(&Command::Handed { ask, token: Daemon::token() });
+            let _ = self.daemon.run(&Command::LinkClosed { link });
+            return ask;
+        }
+        if decided == Some(OutcomeKind::Withdrawn) {
             // It was over there before; the answer gets a record of its own.
             raise.key.push_str("-answered");
             self.daemon.raise(&raise, link).unwrap();
