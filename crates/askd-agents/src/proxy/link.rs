@@ -281,10 +281,10 @@ fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, C
         if waiting.is_empty() {
             continue;
         }
-        // Nobody waits for a daemon that is not there. A cancel is not told later: asks of a later turn may be open by
-        // then, and those of this one are taken back each for itself.
+        // Nobody waits for a daemon that is not there. The end of a turn is not told later: asks of a later turn may be
+        // open by then, and those of this one are taken back each for itself.
         done(waiting.iter_mut().map(|o| usize::from(!std::mem::replace(&mut o.counted, true))).sum());
-        waiting.retain(|observed| !is_cancel(&observed.batch));
+        waiting.retain(|observed| !ends_a_turn(&observed.batch));
         match batches.recv_timeout(Duration::from_millis(500)) {
             Ok(observed) => waiting.push_back(observed),
             Err(RecvTimeoutError::Timeout) => {}
@@ -297,13 +297,13 @@ fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, C
 
 fn ends_asks(batch: &ObservationBatch) -> bool {
     use Observation as O;
-    let ends =
-        |seen: &O| matches!(seen, O::TurnCancelled { .. } | O::SubagentEnded { .. } | O::SessionEnded {});
-    batch.observations.iter().any(ends)
+    let ends = |seen: &O| matches!(seen, O::SubagentEnded { .. } | O::SessionEnded {});
+    ends_a_turn(batch) || batch.observations.iter().any(ends)
 }
 
-fn is_cancel(batch: &ObservationBatch) -> bool {
-    batch.observations.iter().any(|seen| matches!(seen, Observation::TurnCancelled { .. }))
+fn ends_a_turn(batch: &ObservationBatch) -> bool {
+    use Observation as O;
+    batch.observations.iter().any(|seen| matches!(seen, O::TurnCancelled { .. } | O::TurnEnded { .. }))
 }
 
 fn tell(places: &Places, kept: &mut Option<Connection>, batch: &ObservationBatch) -> Result<(), CallError> {

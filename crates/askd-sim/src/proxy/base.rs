@@ -312,15 +312,14 @@ impl Base {
     pub(crate) fn observer_works(&mut self) {
         let Some(batch) = self.observed.front() else { return };
         if !self.daemon.is_up() {
-            // Nobody waits for a daemon that is away, and a cancel is not told later.
-            let is_cancel = |o: &Observation| matches!(o, Observation::TurnCancelled { .. });
-            self.observed.retain(|batch| !batch.observations.iter().any(is_cancel));
+            // Nobody waits for a daemon that is away, and the end of a turn is not told later.
+            self.observed.retain(|batch| !batch.observations.iter().any(ends_a_turn));
             self.heard = self.made;
             return;
         }
         let ends = |o: &Observation| {
             use Observation as O;
-            matches!(o, O::TurnCancelled { .. } | O::SubagentEnded { .. } | O::SessionEnded {})
+            ends_a_turn(o) || matches!(o, O::SubagentEnded { .. } | O::SessionEnded {})
         };
         if batch.observations.iter().any(ends) {
             // What the client said before that comes first.
@@ -331,6 +330,7 @@ impl Base {
             }
         }
         if let Some(batch) = self.observed.pop_front() {
+            self.say(&format!("observed: {:?}", batch.observations));
             self.daemon.observe(&batch);
         }
         self.heard = self.made - self.observed.len() as u64;
@@ -365,6 +365,7 @@ impl Base {
             return;
         }
         self.happen("the daemon died");
+        self.say("the daemon dies");
         self.daemon.die();
         self.threads.values_mut().for_each(|thread| thread.link = None);
     }
@@ -382,4 +383,8 @@ impl Base {
         let open: Vec<_> = self.daemon.core().open().map(|(_, state)| &state.ask.action).collect();
         assert!(open.is_empty(), "seed {}: still open at askd: {open:?}", self.seed);
     }
+}
+
+fn ends_a_turn(seen: &Observation) -> bool {
+    matches!(seen, Observation::TurnCancelled { .. } | Observation::TurnEnded { .. })
 }
