@@ -71,3 +71,22 @@ fn c6_an_ask_whose_reply_was_lost_is_taken_back_when_the_daemon_is_there_again()
     stream.write_all(b"HTTP/1.1 204 X\r\ncontent-length: 0\r\nx-askd-version: 1\r\n\r\n").unwrap();
     assert!(link.around.busy.wait(PATIENCE), "it is told");
 }
+
+#[test]
+fn c1_the_end_of_a_turn_that_could_not_be_told_is_not_told_later() {
+    let temp = tempfile::tempdir().unwrap();
+    let places = Places::at(temp.path());
+    let mut link = Link::start(&places, None, "0".repeat(32), Arc::new(|_| {})).unwrap();
+    for seen in [r#"{"type":"turn_ended"}"#, r#"{"type":"call_ended","call":"c","ok":true}"#] {
+        let batch = format!(r#"{{"agent":"a","session":"s","observations":[{seen}]}}"#);
+        let batch: ObservationBatch = serde_json::from_str(&batch).unwrap();
+        assert!(link.take(Errand::Observe(Box::new(batch))).is_none());
+    }
+    link.around.unheard.wait(PATIENCE);
+    assert_eq!(*lock(&link.around.unheard.told.0), 2, "nobody waits for a daemon that is away");
+
+    let daemon = listen(&places);
+    let (_stream, first, body) = request(&daemon);
+    assert!(first.starts_with("POST /v1/observations "), "{first}");
+    assert!(body.contains("call_ended") && !body.contains("turn_ended"), "{body}");
+}
