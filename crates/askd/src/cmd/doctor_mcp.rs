@@ -1,29 +1,26 @@
-//! What `askd doctor` says of the permission tool: whether `claude -p` needs it, where it is set up, whether it replies.
+//! What `askd doctor` says of the permission tool: whether `claude -p` needs it, where it is set up, whether that is this
+//! askd. Nothing that a file names is started: a project's file is the agent's to write, and what the person's own
+//! command starts may answer asks.
 
-use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
+use askd_client::daemon::own_exe;
 use askd_hook::claude::settings::asks_headless;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::doctor::Report;
 use crate::out::{one_line, safe};
 
-/// For the first replies of a server.
-const PATIENCE: Duration = Duration::from_secs(10);
 const ADD: &str =
     "put it right in that file: {\"mcpServers\":{\"askd\":{\"command\":\"askd\",\"args\":[\"mcp\"]}}}";
 
-/// A server of ours in Claude's MCP configuration.
+/// A server in Claude's MCP configuration that is called as ours is.
 #[derive(Debug, PartialEq, Eq)]
 struct Server {
     file: PathBuf,
     name: String,
     command: String,
-    args: Vec<String>,
 }
 
 /// `version`: of the Claude Code that is installed.
@@ -40,13 +37,25 @@ pub(super) fn permission_tool(version: Option<&str>, report: &mut Report) {
     }
     for server in &servers {
         let tool = format!("mcp__{}__{}", safe(&server.name), askd_mcp::TOOL);
-        match replies(server) {
-            Ok(()) => report.good(format!(
+        match is_this_askd(&server.command, project.as_deref()) {
+            Some(true) => report.good(format!(
                 "permission tool {tool} in {}: claude -p --permission-prompt-tool {tool}",
                 named(&server.file)
             )),
-            Err(why) => report.problem(
-                format!("permission tool {tool} in {}: {}", named(&server.file), one_line(&why)),
+            Some(false) => report.problem(
+                format!(
+                    "permission tool {tool} in {}: {} is another program than this askd, and was not started",
+                    named(&server.file),
+                    one_line(&server.command)
+                ),
+                ADD,
+            ),
+            None => report.problem(
+                format!(
+                    "permission tool {tool} in {}: there is no program {}",
+                    named(&server.file),
+                    one_line(&server.command)
+                ),
                 ADD,
             ),
         }
@@ -85,61 +94,23 @@ fn ours(file: &Path, project: Option<&Path>, bytes: &[u8]) -> Vec<Server> {
     let all = servers.into_iter().filter_map(Value::as_object).flatten();
     all.filter_map(|(name, server)| {
         let command = server["command"].as_str()?.to_owned();
-        let args: Vec<String> =
-            server["args"].as_array()?.iter().filter_map(|arg| Some(arg.as_str()?.to_owned())).collect();
-        let is_ours = Path::new(&command).file_name()? == "askd" && args.first()? == "mcp";
-        is_ours.then(|| Server { file: file.to_owned(), name: name.clone(), command, args })
+        let is_ours = Path::new(&command).file_name()? == "askd" && server["args"][0] == "mcp";
+        is_ours.then(|| Server { file: file.to_owned(), name: name.clone(), command })
     })
     .collect()
 }
 
-/// Starts the server as Claude does, and looks for the tool among those that it names.
-fn replies(server: &Server) -> Result<(), String> {
-    let mut child = Command::new(&server.command)
-        .args(&server.args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("{} cannot be started: {error}", safe(&server.command)))?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let (lines, line) = mpsc::channel();
-    std::thread::spawn(move || {
-        for text in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines().map_while(Result::ok))
-        {
-            if lines.send(text).is_err() {
-                return;
-            }
-        }
-    });
-    let info = json!({"name": "askd doctor", "version": askd_wire::VERSION});
-    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info});
-    let said = [
-        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}),
-        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
-    ];
-    // One that ended does not read; it is told by what it does not reply.
-    let mut stdin = stdin;
-    for message in &said {
-        let _ = stdin.as_mut().map(|stdin| writeln!(stdin, "{message}"));
-    }
-    let until = Instant::now() + PATIENCE;
-    let found = loop {
-        let Ok(text) = line.recv_timeout(until.saturating_duration_since(Instant::now())) else { break None };
-        let reply: Value = serde_json::from_str(&text).unwrap_or_default();
-        if reply["id"] == 1 {
-            break Some(reply["result"]["tools"].as_array().cloned().unwrap_or_default());
-        }
+/// Whether this command starts the program that runs here; `None`: there is none of this name.
+fn is_this_askd(command: &str, project: Option<&Path>) -> Option<bool> {
+    let path = if command.contains('/') {
+        project.map_or_else(|| command.into(), |project| project.join(command))
+    } else {
+        let all = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&all).map(|dir| dir.join(command)).find(|path| path.is_file())?
     };
-    drop(stdin);
-    let _ = child.kill();
-    let _ = child.wait();
-    match found {
-        None => Err(format!("{} does not reply within {}s", safe(&server.command), PATIENCE.as_secs())),
-        Some(tools) if tools.iter().any(|tool| tool["name"] == askd_mcp::TOOL) => Ok(()),
-        Some(_) => Err(format!("{} has no tool {}", safe(&server.command), askd_mcp::TOOL)),
-    }
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    let named = identity(&path)?;
+    Some(own_exe().and_then(|own| identity(&own)) == Some(named))
 }
 
 fn named(path: &Path) -> String {
@@ -159,7 +130,7 @@ mod tests {
         let found = ours(Path::new("/f"), Some(Path::new("/p")), text);
         let names: Vec<&str> = found.iter().map(|server| server.name.as_str()).collect();
         assert_eq!(names, ["askd", "permissions"]);
-        assert_eq!(found[0].args, ["mcp", "--dir", "/d"]);
+        assert_eq!(found[0].command, "/opt/askd");
         for broken in [&b"{"[..], b"[]", br#"{"mcpServers":[]}"#, br#"{"mcpServers":{"askd":{"command":7}}}"#]
         {
             assert_eq!(ours(Path::new("/f"), None, broken), []);
@@ -167,14 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_there_or_says_nothing_is_told_as_that() {
-        let server = |command: &str| Server {
-            file: "/f".into(),
-            name: "askd".to_owned(),
-            command: command.to_owned(),
-            args: Vec::new(),
-        };
-        assert!(replies(&server("/nowhere/askd")).unwrap_err().contains("cannot be started"));
-        assert!(replies(&server("/bin/true")).unwrap_err().contains("does not reply"));
+    fn only_the_program_that_runs_is_this_askd() {
+        let own = own_exe().unwrap();
+        assert_eq!(is_this_askd(own.to_str().unwrap(), None), Some(true));
+        assert_eq!(
+            is_this_askd(own.file_name().unwrap().to_str().unwrap(), own.parent()),
+            None,
+            "not on PATH"
+        );
+        let beside = format!("./{}", own.file_name().unwrap().to_str().unwrap());
+        assert_eq!(is_this_askd(&beside, own.parent()), Some(true));
+        assert_eq!(is_this_askd("sh", None), Some(false));
+        assert_eq!(is_this_askd("/nowhere/askd", None), None);
     }
 }

@@ -210,7 +210,15 @@ fn doctor_names_what_is_wrong_and_what_to_do() {
     assert_eq!((code, out.contains("ok      permission tool mcp__askd__ask in ")), (Some(0), true), "{out}");
     server("/nowhere/askd");
     let (code, out) = doctor(&world);
-    assert_eq!((code, out.contains("/nowhere/askd cannot be started")), (Some(1), true), "{out}");
+    assert_eq!((code, out.contains("there is no program /nowhere/askd")), (Some(1), true), "{out}");
+    // A file may name any program, and what a person's command starts may answer: nothing of it is started.
+    let (other, trace) = (bin.join("askd"), world.path("was-started"));
+    world.script(&other, &format!("#!/bin/sh\n: > {}\n", trace.display()));
+    server(other.to_str().unwrap());
+    let (code, out) = doctor(&world);
+    assert_eq!((code, out.contains("is another program than this askd")), (Some(1), true), "{out}");
+    assert!(!trace.exists(), "s1: a program that a file names was started");
+    fs::remove_file(other).unwrap();
     fs::remove_file(world.home().join(".claude.json")).unwrap();
     world.script(&bin.join("claude"), "#!/bin/sh\necho '2.1.197 (Claude Code)'\n");
     let (_, out) = doctor(&world);
