@@ -14,6 +14,7 @@
 mod error;
 mod explain;
 mod file;
+mod group;
 pub mod keys;
 mod layers;
 mod loosen;
@@ -25,6 +26,7 @@ mod token;
 
 pub use error::{ConfigError, ConfigErrors, NoSuchKey};
 pub use explain::{Explanation, Given};
+pub use group::{Group, NotWell};
 pub use layers::{Config, Layers, Origin};
 pub use loosen::{Effective, Loosening, TOKEN, effective, loosenings, warnings};
 pub use print::{default_file, schema};

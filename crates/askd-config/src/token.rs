@@ -7,24 +7,20 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 
+use crate::group::Group;
 use crate::secret::{LEAST, MOST as LONGEST, covered, in_token};
 use crate::settings::Telegram;
 
 /// Longest text with a token in it, in bytes.
 const MOST: u64 = 4096;
-/// A command that prints a token may ask a keyring, and no person.
-const PATIENCE: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A token. Its `Debug` and `Display` say that there is one.
 #[derive(Clone, PartialEq, Eq)]
@@ -106,6 +102,9 @@ pub enum Way {
 }
 
 impl Way {
+    /// How long a reading may take. A command that prints a token may ask a keyring, and no person.
+    pub const PATIENCE: Duration = Duration::from_secs(15);
+
     /// The first that is set; `None`: none is.
     pub fn of(from: &Telegram) -> Option<Self> {
         let set = |text: &String| (!text.is_empty()).then(|| text.clone());
@@ -115,8 +114,8 @@ impl Way {
             .or_else(|| set(&from.token_cmd).map(Self::Command))
     }
 
-    /// Reads it. That may take 15 seconds, or until `stop` is set: a command that still runs then is ended with
-    /// everything it started.
+    /// Reads it. A command may take [`Way::PATIENCE`], or until `stop` is set; whatever it started is ended with it,
+    /// unless it gave a token. A file on a file system that hangs may take for ever.
     pub fn read(&self, stop: &AtomicBool) -> Result<Secret, TokenError> {
         match self {
             Self::File(path) => {
@@ -128,10 +127,7 @@ impl Way {
                 let text = std::env::var(name).map_err(|_| TokenError::Env)?;
                 Secret::parse(&text, "telegram.token_env")
             }
-            Self::Command(line) => {
-                let text = command(line, PATIENCE, stop).map_err(TokenError::Command)?;
-                Secret::parse(&text, "telegram.token_cmd")
-            }
+            Self::Command(line) => command(line, Self::PATIENCE, stop),
         }
     }
 }
@@ -159,13 +155,13 @@ fn file(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn command(line: &str, patience: Duration, stop: &AtomicBool) -> Result<String, String> {
-    let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    // So that it can be ended with everything it started.
-    shell.process_group(0);
-    let mut child = shell.spawn().map_err(|error| format!("cannot be started: {error}"))?;
-    let out = child.stdout.take();
+fn command(line: &str, patience: Duration, stop: &AtomicBool) -> Result<Secret, TokenError> {
+    let not = |why: String| TokenError::Command(why);
+    let silent = |shell: &mut Command| {
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    };
+    let mut group = Group::run(line, silent).map_err(|error| not(format!("cannot be started: {error}")))?;
+    let out = group.shell().stdout.take();
     let (sender, printed) = mpsc::channel();
     // The first line alone: something that the command left behind may hold its output open for ever.
     std::thread::spawn(move || {
@@ -174,31 +170,13 @@ fn command(line: &str, patience: Duration, stop: &AtomicBool) -> Result<String, 
         let _ = sender.send(text);
     });
     let end = Instant::now() + patience;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => break,
-            Ok(Some(status)) => return Err(format!("ended with {status}")),
-            Ok(None) if stop.load(Ordering::SeqCst) => {
-                end_group(&mut child);
-                return Err("was stopped".to_owned());
-            }
-            Ok(None) if Instant::now() < end => std::thread::sleep(LOOK),
-            Ok(None) => {
-                end_group(&mut child);
-                return Err(format!("did not end within {} s", patience.as_secs()));
-            }
-            Err(error) => return Err(format!("cannot be waited for: {error}")),
-        }
-    }
+    group.wait(patience, stop).map_err(|why| not(why.to_string()))?;
     let left = end.saturating_duration_since(Instant::now());
-    printed.recv_timeout(left).map_err(|_| "it ended and printed no line".to_owned())
-}
-
-/// Ends a child that leads a process group, and the group with it.
-fn end_group(child: &mut Child) {
-    // Before it is waited for: until then its number is nobody else's.
-    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
-    let _ = child.wait();
+    let text = printed.recv_timeout(left).map_err(|_| not("it ended and printed no line".to_owned()))?;
+    let secret = Secret::parse(&text, "telegram.token_cmd")?;
+    // A helper that it started may be of use to the next one; of one that gave no token nothing is left.
+    group.leave();
+    Ok(secret)
 }
 
 #[cfg(test)]
@@ -217,7 +195,7 @@ mod tests {
         read(Way::File(path.display().to_string()))
     }
 
-    fn runs(line: &str, patience: Duration) -> Result<String, String> {
+    fn runs(line: &str, patience: Duration) -> Result<Secret, TokenError> {
         command(line, patience, &AtomicBool::new(false))
     }
 
@@ -240,20 +218,27 @@ mod tests {
         let (held, keep) = std::io::pipe().unwrap();
         let line = format!("cat <&{} & echo {TOKEN}", std::os::fd::AsRawFd::as_raw_fd(&held));
         rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
-        assert_eq!(runs(&line, PATIENCE), Ok(format!("{TOKEN}\n")));
+        assert_eq!(runs(&line, Way::PATIENCE).unwrap().expose(), TOKEN);
         drop(keep);
     }
 
     #[test]
-    fn a_command_that_hangs_is_ended_with_everything_it_started() {
+    fn a_command_that_gives_no_token_leaves_nothing_behind() {
         // Each of them holds the pipe until it ends.
         let (mut held, keep) = std::io::pipe().unwrap();
         rustix::io::fcntl_setfd(&keep, rustix::io::FdFlags::empty()).unwrap();
-        let line = "sleep 3600 | (sleep 3600; cat) | cat";
-        let ended = runs(line, Duration::from_millis(100));
-        assert!(ended.unwrap_err().contains("did not end within"));
-        let stopped = command(line, Duration::from_secs(3600), &AtomicBool::new(true));
-        assert_eq!(stopped.unwrap_err(), "was stopped");
+        let rest = "(sleep 3600; sleep 3600) | cat &";
+        let short = Duration::from_millis(100);
+        let failed =
+            |line: &str, patience| runs(&format!("{rest} {line}"), patience).unwrap_err().to_string();
+        assert!(failed("exit 1", Way::PATIENCE).contains("ended with exit status: 1"));
+        assert!(failed("sleep 3600 | (sleep 3600; cat) | cat", short).contains("did not end within"));
+        assert!(failed("echo none", Way::PATIENCE).contains("not a bot token"));
+        // What it left holds its output, and prints nothing.
+        assert!(runs("sleep 3600 & exit 0", short).unwrap_err().to_string().contains("printed no line"));
+        let stopped =
+            command(&format!("{rest} sleep 3600"), Duration::from_secs(3600), &AtomicBool::new(true));
+        assert!(stopped.unwrap_err().to_string().contains("not wanted"));
         drop(keep);
         // This would never come back.
         let mut rest = Vec::new();

@@ -3,24 +3,22 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command as Process, Stdio};
+use std::process::{Command as Process, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use askd_config::Group;
 use askd_wire::Ask;
 use askd_words as words;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
 use crate::surface::{About, Back, Hands, Now, Out, Reply, Surface, Told};
 
 /// A command that takes longer is ended, so that those of later asks get their turn.
 const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
 /// Asks that wait for their command; of more nobody is told one by one.
 const MOST_WAITING: usize = 100;
 
@@ -127,49 +125,24 @@ fn work(line: &str, hidden: &str, jobs: &Receiver<String>, stop: &AtomicBool) {
 }
 
 fn run(line: &str, hidden: &str, ask: String, patience: Duration, stop: &AtomicBool) -> Result<(), String> {
-    let mut shell = Process::new("/bin/sh");
-    shell.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    // So that it can be ended with everything it started.
-    shell.process_group(0);
-    if !hidden.is_empty() {
-        shell.env_remove(hidden);
-    }
-    let mut child = shell.spawn().map_err(|error| format!("cannot be started: {error}"))?;
-    if let Some(mut stdin) = child.stdin.take() {
+    let set = |shell: &mut Process| {
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        if !hidden.is_empty() {
+            shell.env_remove(hidden);
+        }
+    };
+    let mut group = Group::run(line, set).map_err(|error| format!("cannot be started: {error}"))?;
+    if let Some(mut stdin) = group.shell().stdin.take() {
         // Beside it, as a command may never read. One that does not want it closes its end.
         thread::spawn(move || {
             let _ = stdin.write_all(ask.as_bytes());
             let _ = stdin.write_all(b"\n");
         });
     }
-    wait(&mut child, patience, stop)
-}
-
-fn wait(child: &mut Child, patience: Duration, stop: &AtomicBool) -> Result<(), String> {
-    let end = Instant::now() + patience;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("ended with {status}")),
-            Ok(None) if stop.load(Ordering::SeqCst) => {
-                end_group(child);
-                return Err("was ended: it is not wanted any more".to_owned());
-            }
-            Ok(None) if Instant::now() < end => thread::sleep(LOOK),
-            Ok(None) => {
-                end_group(child);
-                return Err(format!("did not end within {} s and was ended", patience.as_secs()));
-            }
-            Err(error) => return Err(format!("cannot be waited for: {error}")),
-        }
-    }
-}
-
-/// Ends a child that leads a process group, and the group with it.
-fn end_group(child: &mut Child) {
-    // Before it is waited for: until then its number is nobody else's.
-    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
-    let _ = child.wait();
+    group.wait(patience, stop).map_err(|why| why.to_string())?;
+    // A notification that it sends beside itself is not cut off.
+    group.leave();
+    Ok(())
 }
 
 #[cfg(test)]
@@ -179,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_hangs_is_ended_with_everything_it_started() {
+    fn a_command_that_hangs_or_fails_is_ended_with_everything_it_started() {
         // Each of them holds the pipe until it ends.
         let (mut held, keep) = std::io::pipe().unwrap();
         rustix::io::fcntl_setfd(&keep, rustix::io::FdFlags::empty()).unwrap();
@@ -190,6 +163,8 @@ mod tests {
         assert!(ended.unwrap_err().contains("was ended"));
         let stopped = run(line, "", ask, Duration::from_secs(3600), &AtomicBool::new(true));
         assert!(stopped.unwrap_err().contains("not wanted"));
+        let failed = run("sleep 3600 & exit 1", "", String::new(), PATIENCE, &AtomicBool::new(false));
+        assert!(failed.unwrap_err().contains("exit status: 1"));
         drop(keep);
         // This would never come back.
         let mut rest = Vec::new();
