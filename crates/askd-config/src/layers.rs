@@ -269,7 +269,8 @@ pub(crate) fn no_such_key(at: Origin, problem: NoSuchKey, value: String) -> Conf
 }
 
 fn wrong_value(at: Origin, key: &Key, written: String, wrong: Wrong) -> ConfigError {
-    let written = if secret::is_private(key.name) { "(not shown)".to_owned() } else { written };
+    let half = key.name.starts_with("telegram.") && secret::may_have_half(&written);
+    let written = if half || secret::is_private(key.name) { "(not shown)".to_owned() } else { written };
     let (value, problem) = match wrong {
         Wrong::Value => (written, "not allowed".to_owned()),
         Wrong::Sort(sort) => (written, format!("{sort} does not belong here")),

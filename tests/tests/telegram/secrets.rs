@@ -87,6 +87,15 @@ fn s5_a_token_in_the_wrong_place_is_told_nowhere_and_kept_nowhere() -> Result<()
         // All of these are taken.
         telegram(&format!("token_cmd = \"echo {token}\"")),
         telegram(&format!("token_file = \"/nowhere/{token}\"")),
+        // A half by itself, and a token that is put together only when it is used.
+        telegram(&format!("proxy = \"{HALF}\"")),
+        telegram(&format!("chat_ids = \"{HALF}\"")),
+        telegram(&format!("max_open = \"{HALF}\"")),
+        telegram(&format!("{HALF} = 1")),
+        telegram(&format!("api_url = \"https://127.0.0.1:1/bot{BOT}%3A{HALF}\"")),
+        telegram(&format!("token_cmd = \"printf {BOT}:%s {HALF}\"")),
+        telegram(&format!("token_cmd = \"echo {BOT}:'{HALF}'\"")),
+        format!("[notify]\ncommand = \"true '{BOT}:' {HALF}\"\n"),
         format!("[notify]\ncommand = \"echo https://api.telegram.org/bot{token}/sendMessage\"\n"),
     ];
     for config in &configs {
