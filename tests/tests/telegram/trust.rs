@@ -86,6 +86,14 @@ fn s2_what_an_agent_writes_into_the_config_gets_no_ask_and_gives_no_answer() -> 
     scene.bot.all_confirmed()?;
     assert_eq!(scene.world.show(&asker.ask.id)?.state, "open");
     assert!(scene.bot.chat(GROUP).is_empty());
+    // Told by name: who waits, and who is in.
+    let check = scene.world.must(&["config", "check"])?;
+    for line in [
+        "telegram.user_ids = 11 is loosened, and a person accepted it",
+        "telegram.user_ids = 66 waits until a person accepts it",
+    ] {
+        assert!(check.contains(line), "{line}: {check}");
+    }
     // Who is taken out is out at once.
     scene.configure(&[HERS], &[BERT], "")?;
     until("the bot to be off", || Ok((!scene.doctor()?.contains("Telegram works")).then_some(())))?;
@@ -103,6 +111,8 @@ fn s2_another_token_in_the_same_file_waits_after_a_restart() -> Result<()> {
     let before = scene.bot.calls("getUpdates").len();
     let doctor = scene.doctor()?;
     assert!(doctor.contains("telegram.token = bot 666"), "{doctor}");
+    let check = scene.world.must(&["config", "check"])?;
+    assert!(check.contains("telegram.token = bot 666") && check.contains("waits until a person"), "{check}");
     drop(scene.ask("make other")?);
     assert_eq!(scene.bot.calls("getUpdates").len(), before);
     Ok(())

@@ -55,11 +55,12 @@ fn check(desk: &Desk) -> Done {
     for warning in askd_config::warnings(config.settings()) {
         out::print_line(&format!("warning: {warning}"))?;
     }
-    let waiting = health(desk).map(|health| health.waiting_loosenings);
+    let mut waiting = health(desk).map(|health| health.waiting_loosenings);
     for loosening in askd_config::loosenings(config.settings()) {
+        let is_it = |other: &Loosening| other.key == loosening.key && other.value == loosening.value;
         let text = match &waiting {
             // What the running daemon does not name any more was accepted.
-            Some(waiting) if !waiting.iter().any(|other| other.key == loosening.key) => {
+            Some(waiting) if !waiting.iter().any(is_it) => {
                 format!(
                     "{} = {} is loosened, and a person accepted it",
                     loosening.key,
@@ -69,6 +70,15 @@ fn check(desk: &Desk) -> Done {
             _ => loosening.to_string(),
         };
         out::print_line(&text)?;
+        if let Some(waiting) = &mut waiting {
+            waiting.retain(|other| !is_it(other));
+        }
+    }
+    // A token, which the config alone does not show, and what an edit or the daemon's own environment has.
+    for other in waiting.into_iter().flatten() {
+        let named = format!("{} = {}", safe(&other.key), safe(&other.value));
+        let meaning = other.meaning.map(|meaning| format!(" ({})", safe(&meaning))).unwrap_or_default();
+        out::print_line(&format!("{named} waits until a person accepts it{meaning}"))?;
     }
     Ok(status::OK)
 }
@@ -118,15 +128,12 @@ fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
     let mut first: Option<Vec<Loosening>> = None;
     let mut asked: Vec<Loosening> = Vec::new();
     let mut left = false;
+    let mut by_command = false;
     loop {
         let waiting = health_when_read(&mut answers, READ)?.waiting_loosenings;
         let first = first.get_or_insert_with(|| waiting.clone());
-        let same = |a: &Loosening, b: &Loosening| a.key == b.key && a.value == b.value;
         let is_next = |waits: &&Loosening| {
-            let chosen = key.is_none_or(|key| waits.key == key);
-            // What came into the config meanwhile is nobody's yes; what a command gave that was just accepted is.
-            let known = waits.key == askd_config::TOKEN || first.iter().any(|before| same(before, waits));
-            chosen && known && !asked.iter().any(|before| same(before, waits))
+            key.is_none_or(|key| waits.key == key) && is_meant(waits, first, &asked, by_command)
         };
         let Some(loosening) = waiting.iter().find(is_next) else {
             if asked.is_empty() {
@@ -144,8 +151,17 @@ fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {
         let mut connection = desk.running()?;
         connection.set_timeout(Duration::from_secs(30));
         connection.command("POST", "/v1/config/accept", Some(loosening))?;
+        by_command |= loosening.key == "telegram.token_cmd";
         out::print_line(&format!("{named} is in force"))?;
     }
+}
+
+/// Whether a yes that was given at the start is for this too. What came into the config meanwhile is nobody's yes, and
+/// neither is a token that turned up; one that a command gives is when this run accepted the command.
+fn is_meant(waits: &Loosening, first: &[Loosening], asked: &[Loosening], by_command: bool) -> bool {
+    let same = |other: &Loosening| other.key == waits.key && other.value == waits.value;
+    let known = first.iter().any(same) || (by_command && waits.key == askd_config::TOKEN);
+    known && !asked.iter().any(same)
 }
 
 fn nothing_waits(key: Option<&str>, waiting: &[Loosening]) -> Done {
@@ -175,4 +191,26 @@ fn confirm(what: &str) -> Result<bool, Failure> {
         )));
     }
     confirm::confirmed(&format!("{what}\naccept it? (yes/no) "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(key: &str, value: &str) -> Loosening {
+        Loosening { key: key.to_owned(), value: value.to_owned(), meaning: None }
+    }
+
+    #[test]
+    fn s2_a_yes_at_the_start_is_for_what_waits_then_and_for_the_token_of_a_command_that_it_was_for() {
+        let first = [waits("telegram.token_cmd", "pass"), waits("telegram.user_ids", "11")];
+        let (token, stranger) = (waits(askd_config::TOKEN, "bot 666"), waits("telegram.user_ids", "66"));
+        assert!(is_meant(&first[0], &first, &[], false));
+        assert!(!is_meant(&first[0], &first, &first[..1], false), "once");
+        assert!(!is_meant(&token, &first, &first[1..], false), "it came from somewhere else");
+        assert!(is_meant(&token, &first, &first[..1], true));
+        assert!(!is_meant(&token, &first, std::slice::from_ref(&token), true), "once");
+        assert!(!is_meant(&stranger, &first, &[], true));
+        assert!(is_meant(&token, std::slice::from_ref(&token), &[], false), "it was there at the start");
+    }
 }
