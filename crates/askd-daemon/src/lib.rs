@@ -8,6 +8,7 @@ mod alarm;
 mod backlog;
 mod convert;
 mod crash;
+mod dropped;
 mod edits;
 mod engine;
 #[cfg(target_os = "linux")]

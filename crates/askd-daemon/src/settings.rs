@@ -12,10 +12,11 @@ use askd_config::{
     Unreachable, Way,
 };
 use askd_core::settings as core;
-use askd_core::{Command, Decision};
+use askd_core::{Command, Decision, Refusal};
 use askd_wire::Loosening;
 use tokio::sync::Notify;
 
+use crate::dropped::{Dropped, Pair};
 use crate::engine::Engine;
 use crate::publish::{Hub, What};
 use crate::token::Token;
@@ -43,8 +44,11 @@ impl Sources {
     }
 
     /// What the core is told. A timeout that nobody set does not deny for an agent that can ask by itself.
-    pub(crate) fn for_core(&self, effective: &Effective, config: &Config) -> core::Settings {
+    pub(crate) fn for_core(&self, effective: &Effective, config: &Config, token: &Token) -> core::Settings {
         let from = &effective.settings;
+        // A place whose token is on the way counts too: an answer may wait there.
+        let awaits_token = effective.awaits_token && token.may_come(self.env);
+        let usual = core::Settings::default();
         let is_set = |key: &str| {
             config.origins().any(|(known, origin)| known.name == key && *origin != Origin::Default)
         };
@@ -67,14 +71,15 @@ impl Sources {
                 Unreachable::WhenNoneAttached => core::Unreachable::WhenNoneAttached,
             },
             no_surfaces: self.no_surfaces,
-            // One whose token is not there yet counts too: an answer may wait there.
-            remotes: u32::from(!self.no_surfaces && (from.telegram.is_complete() || effective.awaits_token)),
+            remotes: u32::from(!self.no_surfaces && (from.telegram.is_complete() || awaits_token)),
+            // The time to look for answers there begins when the token is there.
+            wake_hold_ms: usual.wake_hold_ms + if awaits_token { token.takes_ms() } else { 0 },
             hold_background: match from.hook.hold_background {
                 HoldBackground::Auto => core::HoldBackground::Auto,
                 HoldBackground::Always => core::HoldBackground::Always,
                 HoldBackground::Never => core::HoldBackground::Never,
             },
-            ..core::Settings::default()
+            ..usual
         }
     }
 }
@@ -124,6 +129,9 @@ pub(crate) struct Live {
     /// Two readings at a time could leave the older one in force.
     reading: tokio::sync::Mutex<()>,
     token_news: Notify,
+    /// What a person accepts is not dropped by an attempt that began before.
+    accepting: tokio::sync::Mutex<()>,
+    dropped_news: Notify,
 }
 
 struct Known {
@@ -132,6 +140,7 @@ struct Known {
     in_force: askd_config::Settings,
     token: Token,
     waiting: Vec<askd_config::Loosening>,
+    dropped: Dropped,
     /// Why the file that is there is not acted on.
     broken: Option<String>,
     /// Identity of the file that was read.
@@ -148,27 +157,44 @@ impl Live {
     ) -> (Self, Effective) {
         let token = Token::by(way(&config, accepted));
         let effective = effective(&config, accepted, &token);
+        let mut dropped = Dropped::default();
+        dropped.add(&effective.obsolete);
         let known = Known {
             in_force: effective.settings.clone(),
             token,
             waiting: effective.waiting.clone(),
+            dropped,
             broken: None,
             file: stamp(&sources.file),
             config,
         };
-        let reading = tokio::sync::Mutex::default();
-        (Self { sources, watch, now: Mutex::new(known), reading, token_news: Notify::new() }, effective)
+        let live = Self {
+            sources,
+            watch,
+            now: Mutex::new(known),
+            reading: tokio::sync::Mutex::default(),
+            token_news: Notify::new(),
+            accepting: tokio::sync::Mutex::default(),
+            dropped_news: Notify::new(),
+        };
+        (live, effective)
     }
 
     pub(crate) fn for_core(&self, effective: &Effective) -> core::Settings {
-        self.now.lock().map(|known| self.sources.for_core(effective, &known.config)).unwrap_or_default()
+        self.now
+            .lock()
+            .map(|known| self.sources.for_core(effective, &known.config, &known.token))
+            .unwrap_or_default()
     }
 
     /// Tells the settings in force to whoever acts on them beside the daemon.
     pub(crate) fn tell(&self) {
-        let told = self.now.lock().ok().map(|known| InForce {
-            settings: known.in_force.clone(),
-            token: known.token.secret().cloned().filter(|_| known.in_force.telegram.is_complete()),
+        let told = self.now.lock().ok().map(|known| {
+            // A token may have been read since then, and nobody has looked yet whether it was accepted.
+            let telegram = Some(&known.in_force.telegram).filter(|telegram| telegram.is_complete());
+            let accepted = telegram.and_then(|telegram| telegram.token.as_ref());
+            let token = known.token.secret().filter(|token| accepted == Some(&token.fingerprint()));
+            InForce { settings: known.in_force.clone(), token: token.cloned() }
         });
         if let (Some(watch), Some(in_force)) = (&self.watch, told) {
             (watch.0)(&in_force);
@@ -208,6 +234,51 @@ impl Live {
         self.now.lock().ok().map(|mut known| look(&mut known.token))
     }
 
+    pub(crate) fn dropped_news(&self) -> &Notify {
+        &self.dropped_news
+    }
+
+    pub(crate) fn with_dropped<T>(&self, look: impl FnOnce(&mut Dropped) -> T) -> Option<T> {
+        self.now.lock().ok().map(|mut known| look(&mut known.dropped))
+    }
+
+    /// Writes down what is accepted no more; whether all of it is written down.
+    pub(crate) async fn write_dropped(&self, engine: &Engine) -> bool {
+        loop {
+            let _one = self.accepting.lock().await;
+            let next = self.with_dropped(|dropped| dropped.pairs().first().cloned()).flatten();
+            let Some(pair) = next else { return true };
+            if self.drop_one(&pair, engine).await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    async fn drop_one(&self, pair: &Pair, engine: &Engine) -> Result<(), Refusal> {
+        let (key, value) = pair.clone();
+        let done = engine.run(Command::DropLoosening { key, value }).await;
+        self.with_dropped(|dropped| match &done.reply {
+            Ok(_) => dropped.remove(pair),
+            Err(refusal) => dropped.failed(refusal.to_string()),
+        });
+        done.reply.map(drop)
+    }
+
+    /// A person's yes to something that waits.
+    pub(crate) async fn accept(&self, pair: Pair, engine: &Engine, hub: &Hub) -> Result<(), Refusal> {
+        {
+            let _one = self.accepting.lock().await;
+            // A yes of before that is still written down is not this one.
+            if self.with_dropped(|dropped| dropped.pairs().contains(&pair)) == Some(true) {
+                self.drop_one(&pair, engine).await?;
+            }
+            let (key, value) = pair;
+            engine.run(Command::AcceptLoosening { key, value, by: "you".to_owned() }).await.reply?;
+        }
+        self.reconsider(engine, hub).await;
+        Ok(())
+    }
+
     pub(crate) fn file(&self) -> &Path {
         &self.sources.file
     }
@@ -224,7 +295,7 @@ impl Live {
     /// What a person should know of the settings, besides what waits.
     pub(crate) fn notices(&self) -> Vec<String> {
         let Ok(known) = self.now.lock() else { return Vec::new() };
-        let broken = known.broken.iter().cloned();
+        let broken = known.broken.iter().cloned().chain(known.dropped.notice());
         broken.chain(known.token.notice()).chain(askd_config::warnings(&known.in_force)).collect()
     }
 
@@ -293,7 +364,9 @@ impl Live {
     }
 
     async fn adopt(&self, config: Config, again: bool, engine: &Engine, hub: &Hub) {
-        let accepted = engine.loosenings().await;
+        // Looked at first: what the journal takes meanwhile is not among the accepted any more.
+        let dropped = self.with_dropped(|dropped| dropped.pairs().clone()).unwrap_or_default();
+        let accepted = &engine.loosenings().await - &dropped;
         let (effective, told) = {
             let Ok(mut known) = self.now.lock() else { return };
             if known.token.set_way(way(&config, &accepted), again) {
@@ -306,22 +379,19 @@ impl Live {
             known.in_force = effective.settings.clone();
             known.broken = None;
             known.waiting = effective.waiting.clone();
+            known.dropped.add(&effective.obsolete);
             known.config = config;
             (effective, told)
         };
         engine.set_settings(self.for_core(&effective));
-        forget(engine, &effective.obsolete).await;
+        self.tell();
+        // What is no longer asked for has to be accepted anew when it comes back.
+        if !effective.obsolete.is_empty() {
+            self.dropped_news.notify_one();
+        }
         for text in told {
             hub.send(What::Notice(text));
         }
-        self.tell();
-    }
-}
-
-/// What is no longer asked for has to be accepted anew when it comes back.
-pub(crate) async fn forget(engine: &Engine, obsolete: &BTreeSet<(String, String)>) {
-    for (key, value) in obsolete {
-        engine.run(Command::DropLoosening { key: key.clone(), value: value.clone() }).await;
     }
 }
 

@@ -31,8 +31,8 @@ use crate::origins::Origins;
 use crate::peer::{self, Peer};
 use crate::publish::{self, Hub, What};
 use crate::server::{self, Door, Traffic};
-use crate::settings::{self, Live, SettingsWatch, Sources};
-use crate::{agents, alarm, edits, token};
+use crate::settings::{Live, SettingsWatch, Sources};
+use crate::{agents, alarm, dropped, edits, token};
 
 /// How long replies may take to get out when the daemon leaves.
 const LAST_REPLIES: Duration = Duration::from_secs(2);
@@ -153,7 +153,6 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let outlets = Outlets { published, alarm, agents: found };
         let (engine, thread) =
             Engine::start(writer, clock, outlets).map_err(io_error("the writer thread"))?;
-        settings::forget(&engine, &effective.obsolete).await;
         engine.run(Command::Woke).await;
 
         let (leave, mut leaving) = watch::channel(None);
@@ -203,6 +202,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let edits = tokio::spawn(edits::follow(Arc::clone(&app)));
         announce(places)?;
         app.live.tell();
+        let dropped = tokio::spawn(dropped::keep(Arc::clone(&app)));
         let token = tokio::spawn(token::keep(Arc::clone(&app)));
         tracing::info!("askd {VERSION} listens in {}", places.run_dir().display());
 
@@ -215,6 +215,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             mark_stopped(places).map_err(io_error("stopped"))?;
         }
         let _ = fs::remove_file(places.daemon_file());
+        let _ = tokio::time::timeout(LAST_REPLIES, app.live.write_dropped(&engine)).await;
         engine.leave(how == Leave::Stop).await;
         // The writer thread has ended and with it its side of the channel: everything it told is passed on first.
         let _ = pump.await;
@@ -224,6 +225,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         prune.abort();
         tidy.abort();
         edits.abort();
+        dropped.abort();
         // It ends what it runs.
         let _ = tokio::time::timeout(LAST_REPLIES, token).await;
         let _ = fs::remove_file(places.ask_sock());

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use askd_config::{Secret, TokenError, Way};
@@ -19,6 +19,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 const FILE_REST: Duration = Duration::from_secs(1);
 /// A command may open a dialog of a keyring.
 const COMMAND_REST: Duration = Duration::from_secs(60);
+/// A token that could not be read for so long is nothing to let an ask wait for.
+const HOPE: Duration = Duration::from_secs(600);
 /// A command that is stopped has so long to end.
 const END: Duration = Duration::from_secs(1);
 
@@ -100,8 +102,9 @@ impl Token {
                 self.failed.take().map(|_| "Telegram: its token was read".to_owned())
             }
             Err(error) => {
-                // What a file does not say any more is not so any more. A command that fails says nothing.
-                if !matches!(way, Way::Command(_)) {
+                // What a file does not say any more is not so any more. A command that fails says nothing, nor does a
+                // file that was not reached.
+                if !matches!(way, Way::Command(_)) && !matches!(error, TokenError::NotRead(_)) {
                     self.secret = None;
                 }
                 self.failures = self.failures.saturating_add(1);
@@ -110,7 +113,9 @@ impl Token {
                 let is_new = before.as_ref().is_none_or(|before| before.why != why);
                 let since = before.map_or_else(Instant::now, |before| before.since);
                 let text = is_new.then(|| format!("Telegram: {why}"));
-                self.failed = Some(Failed { why, since, for_good: error == TokenError::NoEnv });
+                // An environment stays as it is.
+                let for_good = matches!(way, Way::Env(_)) && !matches!(error, TokenError::NotRead(_));
+                self.failed = Some(Failed { why, since, for_good });
                 text
             }
         }
@@ -119,8 +124,23 @@ impl Token {
     /// Until it is tried again.
     fn pause(&self) -> Option<Duration> {
         self.failed.as_ref().filter(|failed| !failed.for_good)?;
-        let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.saturating_sub(1).min(16));
+        // Nobody gets dialog after dialog of a keyring.
+        let first = if matches!(self.way, Some(Way::Command(_))) { COMMAND_REST } else { FIRST_PAUSE };
+        let doubled = first.saturating_mul(1 << self.failures.saturating_sub(1).min(16));
         Some(doubled.min(LONGEST_PAUSE))
+    }
+
+    /// Whether it may still come by itself, and soon. `env`: variables of the environment count.
+    pub(crate) fn may_come(&self, env: bool) -> bool {
+        let counts = env || !matches!(self.way, Some(Way::Env(_)));
+        let hope = |failed: &Failed| !failed.for_good && failed.since.elapsed() < HOPE;
+        counts && self.failed.as_ref().is_none_or(hope)
+    }
+
+    /// How long the reading that is under way may take: only a command takes any time.
+    pub(crate) fn takes_ms(&self) -> u64 {
+        let takes = self.pending && matches!(self.way, Some(Way::Command(_)));
+        if takes { u64::try_from(Way::PATIENCE.as_millis()).unwrap_or_default() } else { 0 }
     }
 
     pub(crate) fn secret(&self) -> Option<&Secret> {
@@ -150,12 +170,13 @@ impl Token {
 pub(crate) async fn keep(app: App) {
     let news = app.live.token_news();
     let mut leave = app.leave.subscribe();
+    let mut readers = Readers::default();
     while app.leave.borrow().is_none() {
         let state = app.live.with_token(|token| (token.way.clone(), token.pending, token.pause()));
         let (way, pending, pause) = state.unwrap_or_default();
         match way {
             Some(way) if pending => {
-                let Some(read) = read(&app, &way).await else { continue };
+                let Some(read) = read(&app, &way, &mut readers).await else { continue };
                 let told = app.live.with_token(|token| token.take(&way, read)).flatten();
                 app.live.reconsider(&app.engine, &app.hub).await;
                 if let Some(text) = told {
@@ -175,40 +196,83 @@ pub(crate) async fn keep(app: App) {
 }
 
 /// `None`: it is not wanted any more by the time that it is there.
-async fn read(app: &App, way: &Way) -> Option<Result<Secret, TokenError>> {
+async fn read(app: &App, way: &Way, readers: &mut Readers) -> Option<Result<Secret, TokenError>> {
     if matches!(way, Way::Env(_)) && !app.live.env_counts() {
         return Some(Err(TokenError::NoEnv));
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let (sender, mut result) = oneshot::channel();
-    // A thread of its own: the daemon's end does not wait for it longer than it has to.
-    let thread = thread::Builder::new().name("token".to_owned());
-    let started = thread.spawn({
-        let (way, stop) = (way.clone(), Arc::clone(&stop));
-        move || {
-            let _ = sender.send(way.read(&stop));
-        }
-    });
-    if let Err(error) = started {
-        return Some(Err(TokenError::NotRead(error.to_string())));
-    }
-    let news = app.live.token_news();
+    let read = {
+        let way = way.clone();
+        move |stop: &AtomicBool| way.read(stop)
+    };
+    // A command ends by itself a little earlier, and says more.
+    readers.read(way, Way::PATIENCE + END, read, unwanted(app, way)).await
+}
+
+/// Ends when the token is not wanted any more, or not by this way.
+async fn unwanted(app: &App, way: &Way) {
     let mut leave = app.leave.subscribe();
     loop {
         tokio::select! {
-            read = &mut result => {
-                return Some(read.unwrap_or_else(|_| Err(TokenError::NotRead("its thread ended".to_owned()))));
-            }
-            () = news.notified() => {
-                if app.live.with_token(|token| token.way.as_ref() == Some(way)) == Some(true) {
-                    continue;
+            () = app.live.token_news().notified() => {
+                if app.live.with_token(|token| token.way.as_ref() == Some(way)) != Some(true) {
+                    return;
                 }
             }
-            _ = leave.wait_for(Option::is_some) => {}
+            _ = leave.wait_for(Option::is_some) => return,
         }
+    }
+}
+
+/// Threads that did not come back in time: a file system may hang.
+#[derive(Debug, Default)]
+struct Readers {
+    inside: Vec<(Way, JoinHandle<()>)>,
+}
+
+impl Readers {
+    /// Reads on a thread of its own, for which the daemon's end waits no longer than it has to. `None`: `unwanted` came
+    /// first.
+    async fn read(
+        &mut self,
+        way: &Way,
+        limit: Duration,
+        read: impl FnOnce(&AtomicBool) -> Result<Secret, TokenError> + Send + 'static,
+        unwanted: impl Future<Output = ()>,
+    ) -> Option<Result<Secret, TokenError>> {
+        let late = || TokenError::NotRead(format!("it did not come within {} s", limit.as_secs()));
+        self.inside.retain(|(_, thread)| !thread.is_finished());
+        if self.inside.iter().any(|(of, _)| of == way) {
+            return Some(Err(late()));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, mut result) = oneshot::channel();
+        let started = thread::Builder::new().name("token".to_owned()).spawn({
+            let stop = Arc::clone(&stop);
+            move || {
+                let _ = sender.send(read(&stop));
+            }
+        });
+        let thread = match started {
+            Ok(thread) => thread,
+            Err(error) => return Some(Err(TokenError::NotRead(error.to_string()))),
+        };
+        let ended = |read: Result<_, _>| {
+            read.unwrap_or_else(|_| Err(TokenError::NotRead("its thread ended".to_owned())))
+        };
+        let is_late = tokio::select! {
+            read = &mut result => return Some(ended(read)),
+            () = tokio::time::sleep(limit) => true,
+            () = unwanted => false,
+        };
         stop.store(true, Ordering::SeqCst);
-        let _ = tokio::time::timeout(END, &mut result).await;
-        return None;
+        let read = match tokio::time::timeout(END, &mut result).await {
+            Ok(read) => ended(read),
+            Err(_) => {
+                self.inside.push((way.clone(), thread));
+                Err(late())
+            }
+        };
+        is_late.then_some(read)
     }
 }
 
@@ -243,6 +307,8 @@ mod tests {
             assert_eq!(token.take(&way, failed("locked")), None);
         }
         assert_eq!(last, LONGEST_PAUSE);
+        token.failures = 1;
+        assert!(token.pause().unwrap() >= COMMAND_REST, "a keyring asks at most once a minute");
         let trouble = token.trouble().unwrap();
         assert!(trouble.starts_with("no token for 0s: telegram.token_cmd: locked"), "{trouble}");
         // Nobody who looks runs a command again and again.
@@ -292,5 +358,68 @@ mod tests {
         assert_eq!(token.pause(), None);
         assert!(!token.look_again(true));
         assert!(token.trouble().is_some());
+    }
+
+    #[test]
+    fn only_a_token_that_may_come_soon_is_waited_for() {
+        let file = Way::File("/t".to_owned());
+        let gone = || Err(TokenError::File { path: "/t".to_owned(), why: "is gone".to_owned() });
+        let mut token = Token::by(Some(file.clone()));
+        assert!(token.may_come(false) && token.takes_ms() == 0);
+        token.take(&file, gone());
+        assert!(token.may_come(false), "it may be there again in a second");
+        token.failed.as_mut().unwrap().since = Instant::now().checked_sub(HOPE).unwrap();
+        token.take(&file, gone());
+        assert!(!token.may_come(false), "it is gone for long");
+        token.take(&file, good());
+        assert!(token.may_come(false));
+        let mut token = Token::by(Some(Way::Env("BOT".to_owned())));
+        assert!(token.may_come(true) && !token.may_come(false));
+        token.take(&Way::Env("BOT".to_owned()), Err(TokenError::Env));
+        assert!(!token.may_come(true) && token.pause().is_none(), "no variable comes later");
+        let token = Token::by(Some(Way::Command("pass".to_owned())));
+        assert_eq!(token.takes_ms(), 15_000);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_hangs_is_told_and_read_again_when_it_hangs_no_more() {
+        let way = Way::File("/far".to_owned());
+        let mut readers = Readers::default();
+        let (hangs, hung) = std::sync::mpsc::channel::<()>();
+        let limit = Duration::from_millis(10);
+        let stuck = move |_: &AtomicBool| {
+            let _ = hung.recv();
+            good()
+        };
+        let read = readers.read(&way, limit, stuck, std::future::pending()).await;
+        let late = TokenError::NotRead("it did not come within 0 s".to_owned());
+        assert_eq!(read, Some(Err(late.clone())));
+        // No second one goes in there after it; elsewhere it may be better.
+        let other = |_: &AtomicBool| -> Result<Secret, TokenError> { panic!("two at a time") };
+        let long = Duration::from_secs(60);
+        assert_eq!(readers.read(&way, limit, other, std::future::pending()).await, Some(Err(late)));
+        let near = Way::File("/near".to_owned());
+        assert_eq!(readers.read(&near, long, |_| good(), std::future::pending()).await, Some(good()));
+        drop(hangs);
+        while readers.inside.iter().any(|(_, thread)| !thread.is_finished()) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(readers.read(&way, long, |_| good(), std::future::pending()).await, Some(good()));
+        assert_eq!(readers.read(&way, long, |_| good(), std::future::pending()).await, Some(good()));
+        // One that nobody wants any more is stopped.
+        let stops = |stop: &AtomicBool| {
+            while !stop.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            good()
+        };
+        assert_eq!(readers.read(&way, long, stops, std::future::ready(())).await, None);
+        assert!(readers.inside.is_empty());
+
+        // Not reached is not gone: the token that it gave before stays in use.
+        let mut token = Token::by(Some(way.clone()));
+        token.take(&way, good());
+        token.take(&way, Err(TokenError::NotRead("it did not come within 15 s".to_owned())));
+        assert!(token.secret().is_some() && token.notice().is_some());
     }
 }

@@ -160,3 +160,110 @@ fn t7_what_was_changed_over_the_config_is_told_to_whoever_looks_later() {
     let reply = world.requester().request("GET", "/healthz", None).unwrap();
     assert!(!String::from_utf8(reply.body).unwrap().contains("s1"));
 }
+
+/// Somebody else holds the journal, so that it takes no entries until this is dropped.
+fn hold_journal(world: &World) -> rusqlite::Connection {
+    let journal = rusqlite::Connection::open(world.places.state_dir().join("journal.sqlite")).unwrap();
+    journal.busy_timeout(common::PATIENCE).unwrap();
+    journal.execute_batch("BEGIN IMMEDIATE").unwrap();
+    journal
+}
+
+fn people(ids: &[i64]) -> String {
+    format!("[telegram]\nuser_ids = {ids:?}\n")
+}
+
+fn waits(world: &World) -> Vec<String> {
+    let waiting = world.person().health().unwrap().waiting_loosenings;
+    waiting.into_iter().map(|waits| waits.value).collect()
+}
+
+fn accept(world: &World, key: &str, value: &str) -> u16 {
+    let body = json!({"key": key, "value": value});
+    post(&mut world.person_connection(), "/v1/config/accept", &body).status
+}
+
+#[test]
+fn s2_who_was_taken_out_while_the_journal_took_nothing_stays_out_until_accepted_anew() {
+    let mut world = World::with_config(&people(&[11, 12]));
+    for id in ["11", "12"] {
+        assert_eq!(accept(&world, "telegram.user_ids", id), 204);
+    }
+    let file = world.config_path();
+    let not_taken = || {
+        let notices = world.person().health().unwrap().notices;
+        notices.into_iter().find(|text| text.contains("the journal does not take that"))
+    };
+    for again_meanwhile in [true, false] {
+        let held = hold_journal(&world);
+        replace(&file, &people(&[11]));
+        let text = world.until("it to be told", not_taken);
+        assert!(text.contains("telegram.user_ids = 12") && !text.contains("= 11"), "{text}");
+        if again_meanwhile {
+            replace(&file, &people(&[11, 12]));
+            world.until("12 to wait", || (waits(&world) == ["12"]).then_some(()));
+            // A yes that cannot be written down is none.
+            assert_eq!(accept(&world, "telegram.user_ids", "12"), 503);
+            assert_eq!(waits(&world), ["12"]);
+        }
+        drop(held);
+        world.until("it to be written down", || not_taken().is_none().then_some(()));
+        replace(&file, &people(&[11, 12]));
+        world.until("12 to wait", || (waits(&world) == ["12"]).then_some(()));
+        assert_eq!(accept(&world, "telegram.user_ids", "12"), 204);
+        assert!(waits(&world).is_empty());
+    }
+    // Written down for every later daemon too.
+    world.leave("restart");
+    world.up();
+    assert!(waits(&world).is_empty());
+    replace(&file, &people(&[11]));
+    world.until("the edit", || world.person().health().ok());
+    world.leave("restart");
+    replace(&file, &people(&[11, 12]));
+    world.up();
+    assert_eq!(waits(&world), ["12"]);
+}
+
+#[test]
+fn s2_a_token_that_nobody_accepted_is_never_told_to_who_uses_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut world = World::unstarted("");
+    let token = world.dir.path().join("token");
+    let half = "AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1";
+    fs::write(&token, format!("4242:{half}")).unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let config = |chats: &[i64]| {
+        format!("[telegram]\ntoken_file = \"{}\"\nchat_ids = {chats:?}\nuser_ids = [11]\n", token.display())
+    };
+    fs::write(world.config_path(), config(&[11, 12, 13])).unwrap();
+    let (sender, told) = std::sync::mpsc::channel();
+    let watch = move |now: &askd_daemon::InForce| {
+        let token = now.token.as_ref().map(|token| token.expose().split(':').next().unwrap().to_owned());
+        let _ = sender.send((token, now.settings.telegram.chat_ids.clone()));
+    };
+    world.up_with(Some(askd_daemon::SettingsWatch(std::sync::Arc::new(watch))));
+    world.until("the token", || (waits(&world).len() == 5).then_some(()));
+    for waits in world.person().health().unwrap().waiting_loosenings {
+        assert_eq!(accept(&world, &waits.key, &waits.value), 204);
+    }
+    while told.recv().unwrap() != (Some("4242".to_owned()), vec![11, 12, 13]) {}
+
+    let held = hold_journal(&world);
+    fs::write(&token, format!("666:{half}")).unwrap();
+    replace(&world.config_path(), &config(&[11]));
+    // Those who were taken out are out at once, whatever the journal takes.
+    let mut all = Vec::new();
+    while all.last().is_none_or(|(_, chats)| *chats != [11]) {
+        all.push(told.recv_timeout(common::PATIENCE).unwrap());
+    }
+    world.until("the other token to wait", || {
+        waits(&world).iter().any(|value| value.starts_with("bot 666")).then_some(())
+    });
+    drop(held);
+    let is_over = || world.person().health().unwrap().notices.is_empty().then_some(());
+    world.until("all to be written down", is_over);
+    world.leave("restart");
+    all.extend(told.try_iter());
+    assert!(!all.iter().any(|(token, _)| token.as_deref() == Some("666")), "{all:?}");
+}

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use askd_tests::bot::TOKEN;
 use askd_tests::{alive, children, until};
+use serde_json::Value;
 
 use crate::scene::{ANNA, HERS, Scene};
 
@@ -149,18 +150,47 @@ fn s2_a_token_in_the_environment_counts_for_a_daemon_that_a_person_starts_and_st
     scene.accept()?;
     scene.world.kill_daemon()?;
     // A requester starts the next one. Whatever it has in its environment is not a person's word.
-    let mut asker = scene.raise("make one", &[])?;
-    let mut asker = asker.env("MY_BOT", TOKEN.replace("4242", "666")).spawn()?;
-    let open = until("the ask", || Ok(scene.world.open()?.into_iter().next()))?;
+    let raise = |command: &str| -> Result<Value> {
+        let mut asker = scene.raise(command, &[])?;
+        let ran = asker.env("MY_BOT", TOKEN.replace("4242", "666")).output()?;
+        Ok(serde_json::from_slice(&ran.stdout)?)
+    };
+    // Such a token never comes, and nobody is attached: nobody waits for an answer that cannot be given.
+    for command in ["make one that starts it", "make one more"] {
+        assert_eq!(raise(command)?["cause"], "unreachable");
+    }
     let doctor = scene.doctor()?;
     assert!(doctor.contains("no token for") && doctor.contains("run `askd daemon` yourself"), "{doctor}");
     nothing_waits(&scene)?;
-    scene.world.allow(&open.id)?;
-    assert_eq!(until("the requester", || Ok(asker.try_wait()?))?.code(), Some(0));
+    assert_eq!(raise("make a third")?["cause"], "unreachable");
     scene.world.must(&["daemon", "stop"])?;
 
     scene.world.start_daemon_with(&[("MY_BOT", TOKEN)])?;
     let asker = scene.ask("make two")?;
     scene.card(&asker)?;
     nothing_waits(&scene)
+}
+
+#[test]
+fn t10_a_decline_that_waits_counts_also_when_the_token_takes_longer_than_the_usual_hold() -> Result<()> {
+    let mut scene = Scene::unaccepted(&[HERS], &[ANNA], "")?;
+    let (source, pause) = (scene.world.file("source"), scene.world.file("pause"));
+    fs::write(&source, TOKEN)?;
+    fs::write(&pause, "0")?;
+    by(&scene, &format!("token_cmd = \"sleep $(cat {}); cat {}\"", pause.display(), source.display()))?;
+    let config = scene.world.askd_dir().join("config.toml");
+    let text = fs::read_to_string(&config)? + "background_default = \"allow\"\nbackground_timeout_secs = 1\n";
+    fs::write(&config, text)?;
+    scene.world.start_daemon()?;
+    scene.accept()?;
+    // The deadline is over by the time that the token is there.
+    let asker = scene.background("make it late", 8)?;
+    let card = scene.card(&asker)?;
+    scene.restart(|scene| {
+        scene.bot.tap(ANNA, HERS, &card, "⛔ Deny")?;
+        Ok(fs::write(&pause, "11")?)
+    })?;
+    let (code, outcome) = asker.outcome()?;
+    assert_eq!((code, &outcome["cause"]), (1, &"person".into()), "{outcome}");
+    Ok(())
 }

@@ -448,10 +448,8 @@ async fn accept(
         let detail = format!("{} = {} does not wait for anybody", body.key, body.value);
         return Err(Refused::malformed(detail));
     }
-    let (key, value) = (body.key, body.value);
-    let done = app.engine.run(Command::AcceptLoosening { key, value, by: "you".to_owned() }).await;
-    done.reply.map_err(|refusal| Refused::from_refusal(&refusal, None))?;
-    app.live.reconsider(&app.engine, &app.hub).await;
+    let accepted = app.live.accept((body.key, body.value), &app.engine, &app.hub).await;
+    accepted.map_err(|refusal| Refused::from_refusal(&refusal, None))?;
     Ok(nothing())
 }
 

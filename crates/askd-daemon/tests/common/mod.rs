@@ -38,12 +38,16 @@ impl World {
 
     /// Starts the daemon and waits until it says that it is ready.
     pub(crate) fn up(&mut self) {
+        self.up_with(None);
+    }
+
+    pub(crate) fn up_with(&mut self, watch: Option<askd_daemon::SettingsWatch>) {
         let options = askd_daemon::Options {
             places: self.places.clone(),
             journal: None,
             no_surfaces: false,
             autostarted: false,
-            watch: None,
+            watch,
         };
         self.thread = Some(std::thread::spawn(move || askd_daemon::run(options)));
         self.until("the daemon to be ready", || self.places.read_daemon_file().map(drop));
