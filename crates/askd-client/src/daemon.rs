@@ -276,14 +276,19 @@ impl Started {
         }
     }
 
-    /// The last line that it wrote, else how it ended.
+    /// The first error of a config that is not valid; else the last line that it wrote, else how it ended.
     fn reason(&mut self, status: ExitStatus) -> String {
         let mut text = Vec::new();
         let read = self.log.seek(SeekFrom::Start(self.log_from));
         let _ = read.and_then(|_| (&mut self.log).take(64 * 1024).read_to_end(&mut text));
         let text = String::from_utf8_lossy(&text);
+        let plain = |line: &str| line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if let Some(first) = first_config_error(&text) {
+            let first: String = plain(first);
+            return format!("{first} (`askd config check` names every error)");
+        }
         match text.lines().map(str::trim).rfind(|line| !line.is_empty()) {
-            Some(line) => line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
+            Some(line) => plain(line),
             None => format!("it ended with {status}"),
         }
     }
@@ -293,6 +298,12 @@ impl Started {
         let reaper = std::thread::Builder::new().name("askd-reaper".to_owned());
         let _ = reaper.spawn(move || self.child.wait());
     }
+}
+
+/// The line behind the daemon's word that its config is not valid; its errors are a line each.
+fn first_config_error(log: &str) -> Option<&str> {
+    let (_, errors) = log.rsplit_once("the config is not valid:\n")?;
+    errors.lines().map(str::trim).find(|line| !line.is_empty())
 }
 
 fn kept_vars(vars: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {

@@ -102,7 +102,9 @@ pub enum Unavailable {
     #[error("askd was stopped; run `askd` or `askd daemon` to start it again")]
     Stopped,
     /// The daemon goes away and told its requesters to have no opinion.
-    #[error("askd let this ask go: the agent asks by itself")]
+    #[error(
+        "askd was stopped while this ask was open, and nobody decided it; start it with `askd` and ask again"
+    )]
     Released,
     /// The daemon did not come up.
     #[error("the askd daemon cannot be started: {0}")]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use askd_core::id::StreamId;
+use askd_core::id::{SessionKey, StreamId};
 use askd_core::{AskId, Event, Now};
 use askd_journal::{JournalError, Position, Positioned, Reader};
 pub(crate) use askd_serve::recall::recall;
@@ -23,13 +23,14 @@ pub(crate) struct Filter {
     /// Wall time in milliseconds.
     pub(crate) since: Option<i64>,
     pub(crate) after: Position,
+    /// The session's name, or `agent/name` as the log prints it.
     pub(crate) session: Option<String>,
     pub(crate) limit: usize,
 }
 
 /// The decision log, oldest first; with a limit the newest entries of it.
 pub(crate) fn log(reader: &dyn Reader, filter: &Filter) -> Result<Vec<LogEntry>, JournalError> {
-    let mut about: BTreeMap<AskId, (String, String)> = BTreeMap::new();
+    let mut about: BTreeMap<AskId, (SessionKey, String)> = BTreeMap::new();
     let mut out: std::collections::VecDeque<(usize, LogEntry)> = std::collections::VecDeque::new();
     let mut bytes = 0;
     let mut after = filter.after;
@@ -57,10 +58,12 @@ pub(crate) fn log(reader: &dyn Reader, filter: &Filter) -> Result<Vec<LogEntry>,
                     };
                     (Some(session), Some(handle))
                 }
-                StreamId::Session(key) => (Some(key.session.clone()), None),
+                StreamId::Session(key) => (Some(key.clone()), None),
                 StreamId::Surface(_) | StreamId::Daemon(_) => (None, None),
             };
-            if filter.session.is_some() && session != filter.session {
+            if let Some(wanted) = &filter.session
+                && !session.is_some_and(|key| key.session == *wanted || key.to_string() == *wanted)
+            {
                 continue;
             }
             let size = size_of(&entry.entry.event);
@@ -92,16 +95,19 @@ fn size_of(event: &Event) -> usize {
 }
 
 /// Session and handle of an ask.
-fn ask_of(reader: &dyn Reader, id: AskId, entry: &Positioned) -> Result<(String, String), JournalError> {
+fn ask_of(reader: &dyn Reader, id: AskId, entry: &Positioned) -> Result<(SessionKey, String), JournalError> {
     let of = |event: &Event| match event {
-        Event::Asked { ask } => Some((ask.lineage.session.session.clone(), ask.handle.to_string())),
+        Event::Asked { ask } => Some((ask.lineage.session.clone(), ask.handle.to_string())),
         _ => None,
     };
     if let Some(found) = of(&entry.entry.event) {
         return Ok(found);
     }
     let entries = reader.read(&StreamId::Ask(id))?;
-    Ok(entries.first().and_then(|e| of(&e.entry.event)).unwrap_or_default())
+    Ok(entries
+        .first()
+        .and_then(|e| of(&e.entry.event))
+        .unwrap_or_else(|| (SessionKey { agent: String::new(), session: String::new() }, String::new())))
 }
 
 /// Asks of the retention time, oldest first, at most the newest `limit`, and of these what fits into [`MOST_BYTES`].

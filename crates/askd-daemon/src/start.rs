@@ -61,7 +61,10 @@ pub struct Options {
 /// Why a daemon did not start. Nothing was changed and no ask was touched.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("a daemon already runs for {}", .0.display())]
+    #[error(
+        "a daemon already runs here (it holds {}); `askd daemon restart` or `askd daemon stop` reach it",
+        .0.display()
+    )]
     AlreadyRunning(PathBuf),
     #[error("askd was stopped by a person; run `askd` or `askd daemon` to start it again")]
     Stopped,

@@ -220,7 +220,10 @@ fn requester(state: &AskState) -> wire::Requester {
         ask::RequesterKind::Spool => "spool",
     };
     let (link, since, until, at) = match &state.link {
-        Link::Attached(_) => ("attached", None, None, None),
+        Link::Attached(_) => {
+            let own = state.ask.requester.own_prompt.as_ref();
+            ("attached", None, None, own.map(|own| own.at.clone()))
+        }
         Link::Detached { since, grace_ms } => {
             let kept = state.is_open() || state.delivery == Delivery::Pending;
             let until = kept.then(|| rfc3339(since.wall_plus(*grace_ms)));

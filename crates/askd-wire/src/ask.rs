@@ -174,7 +174,8 @@ pub struct Requester {
     /// Detached: the ask, or an outcome that nobody fetched yet, is kept until then for its requester to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Where a handed-back ask can be answered, e.g. `terminal`.
+    /// Where the agent's own prompt is, e.g. `terminal`: a handed-back ask can be answered there, and one of a hook may be
+    /// meanwhile. Absent where there is none.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -60,8 +60,10 @@ pub fn elsewhere(ask: &Ask, away: Option<&str>) -> Option<String> {
             let away = away.map(|away| format!(" {away}")).unwrap_or_default();
             Some(format!("its requester went away{away}; it may come back for the answer"))
         }
+        // A hook that knows of no prompt beside it names none.
         _ if ask.requester.kind.as_deref() == Some("hook") => {
-            Some("may already be answered in the terminal".to_owned())
+            let at = ask.requester.at.as_deref()?;
+            Some(format!("may already be answered in the {}", one(at)))
         }
         _ => None,
     }
@@ -226,6 +228,10 @@ mod tests {
         let mut ask = sample();
         assert_eq!(elsewhere(&ask, None), None);
         ask.requester.kind = Some("hook".into());
+        assert_eq!(elsewhere(&ask, None), None, "no prompt is beside it");
+        ask.requester.at = Some("host".into());
+        assert_eq!(elsewhere(&ask, None).as_deref(), Some("may already be answered in the host"));
+        ask.requester.at = Some("terminal".into());
         assert_eq!(elsewhere(&ask, None).as_deref(), Some("may already be answered in the terminal"));
         ask.requester.link = "handed_back".into();
         ask.requester.at = Some("terminal\u{7}".into());

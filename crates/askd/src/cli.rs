@@ -117,6 +117,9 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Exit status 9: a daemon already runs here. A forwarding directory ([spool] dirs) starts no daemon: where one is served, run
+`askd daemon` at log-in.")]
 pub(crate) struct DaemonArgs {
     #[arg(value_enum)]
     pub(crate) action: Option<DaemonAction>,
@@ -162,7 +165,7 @@ pub(crate) struct AskArgs {
     /// Nobody is at this turn: the ask gets the timed answer
     #[arg(long)]
     pub(crate) background: bool,
-    /// Seconds until the timed answer
+    /// Seconds until the timed answer; only together with --background
     #[arg(long, value_name = "SECS", requires = "background", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub(crate) deadline: Option<u64>,
     /// A safety ask, and why it is asked
@@ -178,8 +181,8 @@ pub(crate) struct AskArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AllowArgs {
-    /// Handles or ids
-    #[arg(required_unless_present = "all_background", conflicts_with = "all_background", value_name = "ID")]
+    /// Handles or ids, as `askd ls` prints them
+    #[arg(conflicts_with = "all_background", value_name = "ID")]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) bulk: BulkArgs,
@@ -190,8 +193,8 @@ pub(crate) struct AllowArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DenyArgs {
-    /// Handles or ids
-    #[arg(required_unless_present = "all_background", conflicts_with = "all_background", value_name = "ID")]
+    /// Handles or ids, as `askd ls` prints them
+    #[arg(conflicts_with = "all_background", value_name = "ID")]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) bulk: BulkArgs,
@@ -459,7 +462,7 @@ mod tests {
         assert!(parse("askd ask --tool T --background --deadline 0").is_err());
         assert!(parse("askd ask --tool T --background --deadline 5").is_ok());
         assert!(parse("askd daemon stop --no-surfaces").is_err());
-        assert!(parse("askd allow").is_err());
+        assert!(parse("askd allow k7f --all-background").is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Instant;
 use askd_client::daemon::{self, Door, START_PATIENCE};
 use askd_client::{Answers, Connection, Places, Unavailable};
 
+use crate::cmd::config;
 use crate::failure::Failure;
 use crate::silence;
 use crate::view::Who;
@@ -23,6 +24,9 @@ impl Desk {
     /// The daemon that runs.
     pub(crate) fn answers(&self) -> Result<Answers, Failure> {
         self.running().map(Answers::over).map_err(|error| match error {
+            Unavailable::NotRunning(_) if config::load(self).is_err() => Failure::unavailable(
+                "no askd daemon runs, and none starts with its settings as they are: see `askd config check`",
+            ),
             Unavailable::NotRunning(_) => {
                 Failure::unavailable("no askd daemon runs: start it with `askd` or `askd daemon`")
             }

@@ -25,6 +25,7 @@ pub(crate) mod status {
     pub(crate) const UNKNOWN: u8 = 6;
     /// An agent may not do this.
     pub(crate) const NOT_PERMITTED: u8 = 7;
+    // 9, of `askd daemon` alone: a daemon already runs here (`askd_client::daemon::ALREADY_RUNNING_STATUS`).
     /// Nobody reads what is printed any more; what a shell shows for it.
     pub(crate) const BROKEN_PIPE: u8 = 141;
 }

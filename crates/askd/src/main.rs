@@ -68,6 +68,11 @@ fn answer(desk: &Desk, bulk: &BulkArgs, ids: &[String], said: &Said) -> Done {
             "--yes goes with --all-background; an ask that is named is not asked about",
         ));
     }
+    if ids.is_empty() && !bulk.all_background {
+        return Err(Failure::wrong_use(
+            "no ask is named: `askd ls` prints the handles; --all-background takes every background ask",
+        ));
+    }
     if bulk.all_background {
         cmd::bulk::all_background(desk, said, bulk.yes)
     } else {

@@ -18,8 +18,8 @@ use super::{bash, bash_asks, env, files, forwarding_dir, install, pi};
 fn served(model: &Model) -> Result<World> {
     let mut world = World::bare()?;
     install(&world, model, &bash_asks())?;
-    world.must(&["setup", "pi"])?;
     world.start_daemon()?;
+    world.must(&["setup", "pi"])?;
     Ok(world)
 }
 

@@ -5,7 +5,7 @@ use crate::rows::{Look, Row, wrap};
 const KEYS: &[(&str, &str)] = &[
     ("y", "allow once; only after all of the action was on the screen"),
     ("n", "deny"),
-    ("m", "deny with a message for the model; tab in that line: and stop the turn"),
+    ("m", "deny with a message for the agent; tab in that line: and stop the turn"),
     ("A", "the agent's \"always\" and other options: shows what it grants, a second key chooses"),
     ("a  d", "allow or deny all background asks on the screen: shows them and asks first"),
     ("↑ ↓", "another ask"),

@@ -22,6 +22,7 @@ fn at_every_size(name: &str, make: impl Fn(u16, u16) -> Rig) {
 fn few() -> Vec<Ask> {
     let mut hook = samples::bash("q2m", "git push --force origin main");
     hook.requester.kind = Some("hook".into());
+    hook.requester.at = Some("terminal".into());
     hook.gives_up_at = Some("2026-11-30T08:05:48.000Z".into());
     let mut job = samples::background(samples::ask(
         "x9p",

@@ -1,10 +1,11 @@
 //! `askd ask`: raises an ask from a script and waits for its outcome, whatever breaks in between.
 
-use std::io::{IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, Door, START_PATIENCE};
-use askd_client::{Asker, Unavailable, random_hex};
+use askd_client::{Asker, Places, Unavailable, Wake, Watch, random_hex};
 use askd_wire::{
     Action, Ask, Attendance, Class, Delivery, OutcomeKind, RaiseAsk, Raised, RequesterKind, Subagent, Verdict,
 };
@@ -14,6 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::AskArgs;
 use crate::cmd::list::json;
+use crate::cmd::run_watch;
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
 use crate::identity;
@@ -39,9 +41,10 @@ pub(crate) fn ask(desk: &Desk, args: AskArgs) -> Done {
     if let Some(key) = &key {
         asker = asker.with_token(identity::token_of(&desk.places, key)?);
     }
-    let mut watch = CallerWatch::new(false)
+    let caller = CallerWatch::new(false)
         .map_err(|error| Failure::unavailable(format!("signals cannot be received: {error}")))?;
-    if std::io::stderr().is_terminal() {
+    let mut watch = Telling { caller, places: &desk.places, told: false };
+    if io::stderr().is_terminal() {
         out::tell(
             "askd: waiting for an answer: `askd ls` shows the ask, `askd allow` or `askd deny` answers it",
         );
@@ -54,7 +57,7 @@ pub(crate) fn ask(desk: &Desk, args: AskArgs) -> Done {
     }
     match asker.ask_watched(&raise, &mut watch) {
         Ok(ask) => settled(&mut asker, &ask, as_json),
-        Err(Unavailable::Abandoned) if watch.ended == Some(Ended::Signal) => {
+        Err(Unavailable::Abandoned) if watch.caller.ended == Some(Ended::Signal) => {
             let taken_back = take_back(desk, &asker, &raise, "cancelled");
             let text = match taken_back {
                 Ok(handle) => format!("interrupted: {handle} is withdrawn"),
@@ -67,6 +70,30 @@ pub(crate) fn ask(desk: &Desk, args: AskArgs) -> Done {
             Err(Failure::new(status::WITHDRAWN, "the calling process is gone; nobody waits any more"))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits as the caller does, and says once on standard error what to type when no surface shows the ask.
+struct Telling<'a> {
+    caller: CallerWatch,
+    places: &'a Places,
+    told: bool,
+}
+
+impl Watch for Telling<'_> {
+    fn wait(&mut self, socket: Option<BorrowedFd<'_>>, until: Instant) -> io::Result<Wake> {
+        self.caller.wait(socket, until)
+    }
+
+    fn back(&mut self, ask: &Ask) {
+        if self.told || !askd_words::is_answerable(ask) {
+            return;
+        }
+        let health = daemon::connect_ask(self.places).ok().and_then(|mut door| silence::health(&mut door));
+        if matches!(health, Some(Ok(health)) if health.surfaces == 0) {
+            self.told = true;
+            out::tell(&run_watch::line(ask));
+        }
     }
 }
 
@@ -155,7 +182,7 @@ fn raise(args: AskArgs) -> Result<RaiseAsk, Failure> {
 fn read_input(given: &str) -> Result<Box<RawValue>, Failure> {
     let text = if given == "-" {
         let mut text = String::new();
-        let read = std::io::stdin().lock().take(MOST_INPUT + 1).read_to_string(&mut text);
+        let read = io::stdin().lock().take(MOST_INPUT + 1).read_to_string(&mut text);
         read.map_err(|error| Failure::wrong_use(format!("--input -: standard input: {error}")))?;
         text
     } else {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use askd_client::daemon::AUTOSTARTED_VAR;
 use askd_client::{Connection, Places, Unavailable, make_private_directory};
-use askd_daemon::{InForce, Options, SettingsWatch};
+use askd_daemon::{InForce, Options, SettingsWatch, StartError};
 use askd_remote::Host;
 use askd_wire::Ask;
 use askd_words::is_handed_back;
@@ -66,6 +66,9 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
     trees.stop();
     host.stop();
     ran.map_err(|error| {
+        if let Some(wrong) = wrong_flag(&error) {
+            return Failure::wrong_use(wrong);
+        }
         // The config's errors are several lines, each made safe where it was made.
         let lines: Vec<String> = error.to_string().lines().map(out::one_line).collect();
         Failure::new(error.status(), lines.join("\n"))
@@ -73,15 +76,22 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
     Ok(status::OK)
 }
 
+/// What is wrong when it is the command line alone, and no config.
+fn wrong_flag(error: &StartError) -> Option<String> {
+    let StartError::Config(errors) = error else { return None };
+    let lines: Vec<String> = errors.errors().iter().map(|error| out::one_line(&error.to_string())).collect();
+    lines.iter().all(|line| line.starts_with("--")).then(|| lines.join("\n"))
+}
+
 fn stop(desk: &Desk) -> Done {
     let stopped = "agents ask by themselves until you run `askd` or `askd daemon`";
     match desk.running() {
         Ok(connection) => {
-            let waiting = waiting(desk);
+            let left = left_behind(desk);
             tell(connection, "stop")?;
             gone(&desk.places)?;
             out::print_line(&format!("stopped; {stopped}"))?;
-            out::print(&waiting)?;
+            out::print(&left)?;
         }
         Err(Unavailable::NotRunning(_)) => {
             // A daemon that runs refuses it by itself.
@@ -97,9 +107,22 @@ fn stop(desk: &Desk) -> Done {
     Ok(status::OK)
 }
 
-/// The asks of wrapped agents, which have no prompt of their own to go back to: one line each, with how long they wait.
-fn waiting(desk: &Desk) -> String {
+/// What is open and is no agent's that could ask by itself: asks of wrapped agents, and of scripts.
+fn left_behind(desk: &Desk) -> String {
     let asks = desk.answers().ok().and_then(|mut answers| answers.list(false).ok()).unwrap_or_default();
+    let waits =
+        |ask: &&Ask| ask.requester.link == "attached" && ask.requester.kind.as_deref() == Some("script");
+    let scripts = asks.iter().filter(waits).count();
+    let scripts = match scripts {
+        0 => String::new(),
+        1 => "1 ask of a script was let go: nobody decided it, and askd ask exits with 4\n".to_owned(),
+        n => format!("{n} asks of scripts were let go: nobody decided them, and askd ask exits with 4\n"),
+    };
+    scripts + &waiting(&asks)
+}
+
+/// The asks of wrapped agents, which have no prompt of their own to go back to: one line each, with how long they wait.
+fn waiting(asks: &[Ask]) -> String {
     let clock = view::Clock::system();
     let wrapped = |ask: &&Ask| ask.requester.kind.as_deref() == Some("proxy") && !is_handed_back(ask);
     let mut lines: Vec<String> = asks

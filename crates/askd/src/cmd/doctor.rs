@@ -1,7 +1,7 @@
 //! `askd doctor`: what is as it should be, what is not, and what to do about each.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use askd_client::daemon::{self, connect_answer};
@@ -108,7 +108,10 @@ fn claude_code(desk: &Desk, report: &mut Report) {
             format!("{} does not say its version within 5s", named(program)),
             "run `claude --version` and see what is wrong with it",
         ),
-        (None, _) => report.note("no claude on PATH", "install Claude Code, or put it on PATH"),
+        (None, _) => report.note(
+            "no claude on PATH",
+            "nothing, if you do not use Claude Code; else install it or put it on PATH, then: askd setup claude-code",
+        ),
     }
     let Ok(dir) = claude::config_dir() else {
         report.problem("no home directory", "set HOME, or CLAUDE_CONFIG_DIR");
@@ -137,12 +140,15 @@ fn claude_code(desk: &Desk, report: &mut Report) {
     });
     match installed {
         Some((file, findings)) => hooks(desk, file, findings, report),
+        None if program.is_none() => {}
         None => report.problem(
             format!("{} has no hooks of askd", named(own)),
             "askd setup claude-code; or for one run: askd run -- claude",
         ),
     }
-    mode(&found, version.as_deref(), program.is_some() || installed.is_some(), report);
+    if program.is_some() || installed.is_some() {
+        mode(&found, version.as_deref(), report);
+    }
     doctor_mcp::permission_tool(version.as_deref(), report);
 }
 
@@ -213,12 +219,7 @@ fn ask_hook(file: &Path, hook: &EventHook, again: &str, report: &mut Report) {
 }
 
 /// What keeps asks from askd.
-fn mode(
-    found: &[(std::path::PathBuf, Result<Findings, String>)],
-    version: Option<&str>,
-    matters: bool,
-    report: &mut Report,
-) {
+fn mode(found: &[(PathBuf, Result<Findings, String>)], version: Option<&str>, report: &mut Report) {
     let configured = claude::mode(found);
     let name = configured.map(|(_, mode)| mode);
     let place = match configured {
@@ -229,8 +230,7 @@ fn mode(
         None => report.good(place),
         // Chosen by the person, and only a part is not asked for.
         Some(why) if matches!(name, Some("acceptEdits" | "plan")) => report.note(place, why),
-        Some(why) if matters => report.problem(place, why),
-        Some(why) => report.note(place, why),
+        Some(why) => report.problem(place, why),
     }
 }
 
@@ -361,6 +361,7 @@ fn settings(desk: &Desk, health: Option<&Health>, report: &mut Report) {
             for warning in askd_config::warnings(config.settings()) {
                 report.note(warning, "set it to \"deny\" unless that is meant");
             }
+            forwarding(&config.settings().spool.dirs, health, report);
             if !config.settings().daemon.autostart && health.is_none() {
                 report.note("daemon.autostart is off and no daemon runs", "start it: askd, or askd daemon");
             }
@@ -370,6 +371,26 @@ fn settings(desk: &Desk, health: Option<&Health>, report: &mut Report) {
 
 fn named(path: &Path) -> String {
     safe(&path.to_string_lossy())
+}
+
+/// Requests in a directory are no connection, so nothing starts a daemon for them.
+fn forwarding(dirs: &[PathBuf], health: Option<&Health>, report: &mut Report) {
+    if !dirs.is_empty() && health.is_none() {
+        let what = match dirs {
+            [one] => format!("{} is", named(one)),
+            many => format!("{} forwarding directories are", many.len()),
+        };
+        report.problem(
+            format!("{what} served while a daemon runs, and none does: requests there wait for nobody"),
+            "start it: askd, or askd daemon; at every log-in: docs/guide/daemon.md; a forwarding directory starts none",
+        );
+    }
+    for dir in dirs.iter().filter(|dir| !dir.is_dir()) {
+        report.note(
+            format!("forwarding directory {} is not there yet; it is served when it is", named(dir)),
+            "nothing, if its requesters make it; else correct [spool] dirs",
+        );
+    }
 }
 
 #[cfg(test)]
@@ -394,11 +415,11 @@ mod tests {
     fn modes_that_hide_asks_are_problems_and_chosen_ones_are_notes() {
         let found = |mode: &str| {
             let findings = Findings { default_mode: Some(mode.to_owned()), ..Findings::default() };
-            vec![(std::path::PathBuf::from("/s.json"), Ok(findings))]
+            vec![(PathBuf::from("/s.json"), Ok(findings))]
         };
         let level = |found: &[_], version| {
             let mut report = Report::default();
-            mode(found, version, true, &mut report);
+            mode(found, version, &mut report);
             report.lines[0].0
         };
         assert_eq!(level(&found("default"), None), Level::Good);

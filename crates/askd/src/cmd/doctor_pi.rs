@@ -4,6 +4,7 @@ use std::path::Path;
 
 use askd_agents::pi::found;
 use askd_agents::spool;
+use askd_client::daemon;
 
 use super::doctor::Report;
 use super::setup_pi;
@@ -35,7 +36,9 @@ pub(super) fn pi(desk: &Desk, report: &mut Report) {
     let forwarding = found::forwarding_dir(&dir);
     let served = setup_pi::is_served(desk, &forwarding);
     let is_good = forwarding_directory(&forwarding, served, report);
-    if served && is_good {
+    if served && is_good && daemon::connect_answer(&desk.places).is_err() {
+        // Nobody serves it, which is said where the settings are.
+    } else if served && is_good {
         report.good(format!("pi: the daemon serves {}", safe(&forwarding.to_string_lossy())));
     } else if served {
         // What is in the way was said.

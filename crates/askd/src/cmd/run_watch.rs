@@ -50,7 +50,8 @@ pub(crate) fn watch(desk: &Desk, pid: u32, root: Option<String>, detached: bool)
     Ok(status::OK)
 }
 
-fn line(ask: &Ask) -> String {
+/// What is waited for, and what to type: `waiting: askd allow k7f  (Bash: cargo test; auto-deny in 5m12s)`.
+pub(super) fn line(ask: &Ask) -> String {
     let what = list::summary(ask, COLUMNS);
     let timed = view::timed(ask, &Clock::system()).map(|timed| format!("; {timed}")).unwrap_or_default();
     format!("waiting: askd allow {}  ({what}{timed})", out::safe(&ask.handle))

@@ -29,6 +29,11 @@ pub(crate) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
         SetupAgent::Acpx => return setup_client::setup(desk, args, Client::Acpx),
         SetupAgent::Pi => return super::setup_pi::setup(desk, args),
         SetupAgent::Telegram => return setup_telegram::setup(desk, args),
+        SetupAgent::Acp if args.undo => {
+            let text = "askd setup acp changes no file, so there is nothing to take out";
+            out::print_line(&format!("{text}: put the agent's own command back in your client"))?;
+            return Ok(status::OK);
+        }
         SetupAgent::Acp => return setup_client::print(desk, &args.command),
     }
     let file = claude::config_dir()?.join("settings.json");
@@ -44,8 +49,10 @@ fn put_in(desk: &Desk, args: &SetupArgs, file: &Path, target: &Target, kept: &Ke
     let hooking =
         Hooking { exe: &exe, places: &desk.places, timeout_secs: PERMISSION_TIMEOUT_SECS, owner: None };
     let previous = kept.read()?;
-    let manifest = install(target.text.as_deref(), &hooking, previous.as_ref())
-        .map_err(|error| Failure::wrong_use(format!("{}: {error}; nothing was changed", named(file))))?;
+    let manifest = install(target.text.as_deref(), &hooking, previous.as_ref()).map_err(|error| {
+        let todo = "nothing was changed; put it right (JSON has no comments) and run this again";
+        Failure::wrong_use(format!("{}: {error}; {todo}", named(file)))
+    })?;
     let changes = diff(target.text.as_deref().unwrap_or_default(), &manifest.installed);
     if args.dry_run {
         let text = if changes.is_empty() {

@@ -49,7 +49,8 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs, client: Client) -> Done {
             client.example(&askd, &agent)
         ))?;
         registry(&entries)?;
-        return Ok(status::OK);
+        // Nothing was set up, and a script must not take it for done.
+        return Ok(status::WRONG_USE);
     }
     let done = change(
         args,

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use askd_agents::pi::{self, found};
+use askd_client::daemon::Door;
 use askd_hook::claude::settings::Manifest;
 use toml_edit::{Array, DocumentMut, Item, table, value};
 
@@ -12,7 +13,7 @@ use super::setup::{Kept, about, named};
 use super::setup_client::change;
 use crate::cli::SetupArgs;
 use crate::context::Desk;
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Failure, status};
 use crate::out::{self, safe};
 use crate::replace::Target;
 
@@ -27,9 +28,10 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
     let text = target.text.as_deref().unwrap_or_default();
     let wrong = |error: String| Failure::wrong_use(format!("{}: {error}; nothing was changed", named(&file)));
     if args.undo {
-        let manifest = kept.read()?.filter(|manifest| manifest.installed == text);
-        let before = match manifest.and_then(|manifest| manifest.original) {
-            Some(original) => original,
+        let before = match kept.read()?.filter(|manifest| manifest.installed == text) {
+            // Setup made the file, and nobody wrote anything else into it.
+            Some(Manifest { original: None, .. }) => return remove(args, &file, &target, &kept),
+            Some(Manifest { original: Some(original), .. }) => original,
             None => without(text, text_of_dir).map_err(wrong)?,
         };
         return change(args, &file, &target, &before, &|| Ok(()), &|| {
@@ -52,14 +54,46 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
         &file,
         &target,
         &installed,
-        &|| kept.write(&Manifest { original: Some(text.to_owned()), installed: installed.clone() }),
+        &|| kept.write(&Manifest { original: target.text.clone(), installed: installed.clone() }),
         &|| {
-            out::print_line(&format!("the daemon serves {}", named(&dir)))?;
+            out::print_line(&format!("put {} into {}", named(&dir), named(&file)))?;
             out::print_line("undo: askd setup pi --undo")
         },
     )?;
+    if !args.dry_run {
+        out::print_line(&serving(desk, &named(&dir)))?;
+    }
     advise(&agent_dir)?;
     Ok(done)
+}
+
+/// Takes away the file that setup made, and its directory when nothing else is in it.
+fn remove(args: &SetupArgs, file: &Path, target: &Target, kept: &Kept) -> Done {
+    let why = "only pi's directory is in it, and setup made it";
+    if args.dry_run {
+        out::print_line(&format!("{} would be removed: {why}", named(file)))?;
+        return Ok(status::OK);
+    }
+    target.write(None).map_err(|error| about(file, &error))?;
+    // One that holds anything stays.
+    let _ = file.parent().map(std::fs::remove_dir);
+    kept.forget(false)?;
+    out::print_line(&format!("removed {}: {why}", named(file)))?;
+    Ok(status::OK)
+}
+
+/// Starts the daemon when none runs, and says whether anybody serves the directory. Requests in it are no connection, so
+/// they start none.
+fn serving(desk: &Desk, dir: &str) -> String {
+    match desk.start(Door::Answer) {
+        Ok(_) => format!(
+            "the daemon runs and serves {dir}; nothing there starts it again: run `askd daemon` at log-in (docs/guide/daemon.md)"
+        ),
+        Err(error) => format!(
+            "nobody serves {dir} yet, the daemon will while it runs: {}",
+            out::one_line(&error.to_string())
+        ),
+    }
 }
 
 /// pi's own directory.

@@ -29,6 +29,8 @@ pub(crate) fn spool(desk: &Desk, args: SpoolArgs) -> Done {
     }
     let dir = std::path::absolute(&args.dir).map_err(|error| Failure::unavailable(error.to_string()))?;
     let named = safe(&dir.display().to_string());
+    // With sessions of its own they are made.
+    let missing = args.session.is_empty() && !dir.is_dir();
     let options = Options {
         exe: daemon::own_exe(),
         sessions: args.session,
@@ -37,7 +39,8 @@ pub(crate) fn spool(desk: &Desk, args: SpoolArgs) -> Done {
         ..Options::new(dir, desk.places.clone())
     };
     let server = Server::start(options).map_err(|error| Failure::unavailable(error.to_string()))?;
-    out::tell(&format!("askd spool: serving {named}; Ctrl-C ends it"));
+    let missing = if missing { ", which is not there yet: it is served as soon as it is" } else { "" };
+    out::tell(&format!("askd spool: serving {named}{missing}; Ctrl-C ends it"));
     let _ = signals.read(&mut [0]);
     server.stop();
     Ok(status::OK)

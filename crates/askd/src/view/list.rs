@@ -4,7 +4,7 @@ use askd_wire::{Ask, AskState, LogEntry, SessionView};
 use askd_words::subagent;
 use serde_json::value::RawValue;
 
-use crate::out::{Style, one_line, safe, short};
+use crate::out::{Style, one_line, safe};
 use crate::view::outcome::{self, delivery, elsewhere, gives_up_soon, settled, timed};
 use crate::view::time::Clock;
 use crate::view::who::Who;
@@ -85,7 +85,8 @@ pub(crate) fn sessions(views: &[SessionView], who: &Who, clock: &Clock, style: S
 pub(crate) fn log_line(entry: &LogEntry, clock: &Clock, style: Style) -> String {
     let handle = match &entry.handle {
         Some(handle) => safe(handle),
-        None => short(&entry.stream, 24),
+        // Whole, so that it can be given to --session.
+        None => safe(entry.stream.strip_prefix("session/").unwrap_or(&entry.stream)),
     };
     let at = clock.local_full(&entry.at);
     format!("{}  {}  {}", style.dim(&at), style.bold(&handle), one_line(&entry.text))
@@ -128,6 +129,17 @@ mod tests {
         assert_eq!(
             log_line(&entry, &clock(), Style::PLAIN),
             "2026-11-30 08:00:00  k7f  asked: Bash: cargo test"
+        );
+        let session = "5c1e9a70-0f11-4c6e-9d57-3a1b2c3d4e5f";
+        let of_a_session = LogEntry {
+            stream: format!("session/claude-code/{session}"),
+            handle: None,
+            text: "session ended".to_owned(),
+            ..entry
+        };
+        assert_eq!(
+            log_line(&of_a_session, &clock(), Style::PLAIN),
+            format!("2026-11-30 08:00:00  claude-code/{session}  session ended")
         );
     }
 }

@@ -38,7 +38,7 @@ const BACKGROUND: &str = r#"{"id":"01930a00-0000-7000-8000-000000000001","handle
 {"id":"always_1","label":"Yes, and always\u001b[8m","kind":"allow_always","grants":"Bash(cargo test *) in this session"},
 {"id":"reject_once","label":"No","kind":"reject_once"}],
 "asked_at":"2026-11-30T08:00:00.000Z","deadline":"2026-11-30T08:06:00.000Z","default":"deny","gives_up_at":null,
-"requester":{"link":"attached","kind":"hook"},"outcome":null,"delivery":"none"}"#;
+"requester":{"link":"attached","where":"terminal","kind":"hook"},"outcome":null,"delivery":"none"}"#;
 
 const SETTLED: &str = r#"{"id":"01930a00-0000-7000-8000-000000000002","handle":"q2m","state":"settled",
 "digest":"sha256:bb","class":"safety","attendance":"foreground",

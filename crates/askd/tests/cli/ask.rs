@@ -11,7 +11,8 @@ fn an_allowed_ask_says_so_and_exits_0() {
     let handle = world.handle("ls");
     assert_eq!(world.run(&["allow", &handle]).code, Some(0));
     let (code, out) = asked.end();
-    let settled: Value = serde_json::from_str(&out).unwrap();
+    // What it waits for may have been said before.
+    let settled: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!(code, Some(0));
     assert_eq!(settled["outcome"], "allowed");
     assert_eq!(settled["cause"], "person");
@@ -34,6 +35,41 @@ fn an_allowed_ask_says_so_and_exits_0() {
             "surface"
         ]
     );
+}
+
+#[test]
+fn where_no_surface_shows_it_the_script_says_what_to_type() {
+    let world = World::new();
+    let mut asked = world.ask("make install", &[]);
+    let line = asked.line("waiting: ");
+    let handle = world.handle("make install");
+    assert!(line.contains(&format!("askd allow {handle}  (Bash: make install")), "{line}");
+    world.must(&["allow", &handle]);
+    let (code, out) = asked.end();
+    assert_eq!((code, out.matches("waiting: ").count()), (Some(0), 1), "{out}");
+}
+
+#[test]
+fn a_stop_tells_a_script_that_nobody_decided_and_what_to_do() {
+    let world = World::new();
+    let asked = world.ask("make install", &[]);
+    world.open("make install");
+    let said = world.must(&["daemon", "stop"]);
+    assert!(said.contains("1 ask of a script was let go: nobody decided it"), "{said}");
+    let (code, out) = asked.end();
+    assert_eq!(code, Some(4), "{out}");
+    assert!(out.contains("askd was stopped") && out.contains("start it with `askd` and ask again"), "{out}");
+    assert!(!out.contains("by itself"), "{out}");
+}
+
+#[test]
+fn an_answer_that_names_no_ask_says_both_ways() {
+    let world = World::new();
+    for command in ["allow", "deny"] {
+        let ran = world.run(&[command]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains("askd ls") && ran.err.contains("--all-background"), "{ran:?}");
+    }
 }
 
 #[test]
@@ -154,7 +190,7 @@ fn a_stopping_daemon_lets_the_ask_go() {
 fn t4_a_deadline_gives_the_timed_answer() {
     let world = World::new();
     let (code, out) = world.ask("ls", &["--background", "--deadline", "1", "--json"]).end();
-    let settled: Value = serde_json::from_str(&out).unwrap();
+    let settled: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!((code, &settled["cause"]), (Some(1), &Value::from("timed")));
     let shown = world.json(&["show", settled["handle"].as_str().unwrap(), "--json"]);
     let told = shown["outcome"]["reason_for_model"].as_str().unwrap();

@@ -56,7 +56,11 @@ fn a_second_daemon_does_not_start_and_a_stop_holds_until_a_person_starts_one() {
     let world = World::new();
     world.start();
     let ran = world.run(&["daemon"]);
-    assert_eq!((ran.code, ran.err.contains("already runs")), (Some(9), true), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.err.contains("already runs") && ran.err.contains("askd daemon restart")),
+        (Some(9), true),
+        "{ran:?}"
+    );
     world.must(&["daemon", "stop"]);
     assert_eq!(world.run(&["ask", "--tool", "T"]).code, Some(4));
     assert_eq!(world.run(&["status"]).code, Some(4));
@@ -130,8 +134,16 @@ fn s7_a_wrong_config_is_named_and_no_daemon_starts_with_it() {
     assert!(ran.err.contains("config.toml:2") && ran.err.contains("config.toml:3"), "{ran:?}");
     let ran = world.run(&["daemon"]);
     assert!(ran.code != Some(0) && ran.err.contains("background_timeout_secs"), "{ran:?}");
+    // With a flag it is the command that is wrong, where the config is right.
+    let ran = World::new().run(&["daemon", "--journal", "postgres://x"]);
+    assert_eq!((ran.code, ran.err.contains("the config")), (Some(2), false), "{ran:?}");
+    assert!(ran.err.contains("--journal"), "{ran:?}");
+    // The first error, and where all of them are.
     let ran = world.run(&["ask", "--tool", "T"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.err.contains("config.toml:2") && ran.err.contains("askd config check"), "{ran:?}");
+    let ran = world.run(&["ls"]);
+    assert_eq!((ran.code, ran.err.contains("askd config check")), (Some(4), true), "{ran:?}");
 }
 
 #[test]

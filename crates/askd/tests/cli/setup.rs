@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, until};
 
 const MINE: &str = "{\n\t\"model\": \"m\",   \"hooks\": {\n\t\t\"Stop\": [ {\"hooks\":[{\"type\":\"command\",\"command\":\"say done\"}]} ] },\n\t\"permissions\": {\"defaultMode\": \"default\"}\n}";
 
@@ -136,6 +136,43 @@ fn a_mode_that_hides_asks_is_said_on_the_spot() {
     write(&world, r#"{"permissions":{"defaultMode":"default"},"disableAllHooks":true}"#);
     let out = setup();
     assert!(out.contains("disableAllHooks"), "{out}");
+}
+
+#[test]
+fn doctor_finds_no_fault_where_there_is_no_claude() {
+    let world = World::new();
+    let ran = world.run(&["doctor"]);
+    assert!(ran.out.contains("no claude on PATH"), "{ran:?}");
+    assert_eq!((ran.code, ran.out.contains("problem")), (Some(0), false), "{ran:?}");
+}
+
+#[test]
+fn setup_of_pi_starts_who_serves_doctor_says_when_nobody_does_and_undo_leaves_nothing() {
+    let world = World::new();
+    fs::create_dir_all(world.home().join(".pi/agent")).unwrap();
+    let config = world.askd_dir().join("config.toml");
+    let said = world.must(&["setup", "pi"]);
+    assert!(said.contains("the daemon runs and serves ") && said.contains("askd daemon"), "{said}");
+    assert_eq!(world.run(&["status"]).code, Some(0));
+    let said = world.run(&["doctor"]).out;
+    assert!(said.contains("pi: the daemon serves ") && said.contains("is not there yet"), "{said}");
+
+    // A request in a directory starts none.
+    world.kill_daemon();
+    until("it is gone", || (world.run(&["status"]).code != Some(0)).then_some(()));
+    let ran = world.run(&["doctor"]);
+    let problem = "served while a daemon runs, and none does";
+    assert_eq!((ran.code, ran.out.contains(problem)), (Some(1), true), "{ran:?}");
+    assert!(!ran.out.contains("pi: the daemon serves "), "{ran:?}");
+
+    world.must(&["setup", "pi", "--undo"]);
+    assert!(!config.exists());
+    world.must(&["daemon", "stop"]);
+    let said = world.must(&["setup", "pi"]);
+    assert!(said.contains("nobody serves ") && said.contains("askd was stopped"), "{said}");
+    fs::write(&config, fs::read_to_string(&config).unwrap() + "\n[notify]\nbell = false\n").unwrap();
+    world.must(&["setup", "pi", "--undo"]);
+    assert_eq!(fs::read_to_string(&config).unwrap().trim(), "[notify]\nbell = false");
 }
 
 #[test]

@@ -45,7 +45,9 @@ fn askd_goes_before_the_agents_of_zed_and_comes_out_to_the_byte() {
 #[test]
 fn without_an_agent_to_stand_before_it_says_what_to_put_in() {
     let world = World::new();
-    let said = world.must(&["setup", "acpx"]);
+    let ran = world.run(&["setup", "acpx"]);
+    let said = &ran.out;
+    assert_eq!(ran.code, Some(2), "a script must not take it for done: {ran:?}");
     assert!(said.contains("has no agent with a command") && said.contains("\"argv\""), "{said}");
     assert!(!world.home().join(".acpx").exists());
     let file = world.home().join(".acpx/config.json");
@@ -62,4 +64,6 @@ fn what_any_other_client_needs_is_printed() {
     let words =
         format!("[\"acp\",\"--dir\",\"{}\",\"--\",\"my agent\",\"--acp\"]", world.askd_dir().display());
     assert!(said.contains(&words) && said.contains("agent_servers") && said.contains("argv"), "{said}");
+    let said = world.must(&["setup", "acp", "--undo"]);
+    assert!(said.contains("changes no file") && !said.contains("agent_servers"), "{said}");
 }

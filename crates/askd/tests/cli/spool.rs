@@ -690,6 +690,15 @@ fn f14_a_tree_that_is_reached_through_a_link_which_came_later_has_one_server_too
 }
 
 #[test]
+fn a_directory_that_is_not_there_is_said_to_be_served_when_it_is() {
+    let (world, tree) = started();
+    let dir = tree.dir.join("typo");
+    let mut server = world.spawn(&["spool", "--dir", dir.to_str().unwrap()]);
+    assert!(server.line("serving").contains("is not there yet"), "{:?}", server.seen);
+    assert!(!dir.exists());
+}
+
+#[test]
 fn the_daemon_serves_a_directory_as_soon_as_what_was_in_its_way_is_gone() {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     let world = World::new();

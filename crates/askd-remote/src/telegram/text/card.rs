@@ -318,6 +318,7 @@ mod tests {
 
         let mut hook = samples::ask("m2c");
         hook.requester.kind = Some("hook".to_owned());
+        hook.requester.at = Some("terminal".to_owned());
         hook.attendance = askd_wire::Attendance::Foreground;
         (hook.deadline, hook.default, hook.lineage.job, hook.lineage.subagent) = (None, None, None, None);
         hook.options.truncate(2);
