@@ -3,6 +3,7 @@
 
 mod answers;
 mod ends;
+mod gone;
 mod hooks;
 mod many;
 mod runs;

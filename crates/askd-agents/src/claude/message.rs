@@ -22,7 +22,7 @@ pub(crate) struct Line {
 }
 
 /// Members that are kept as text.
-const KEPT: [&str; 15] = [
+const KEPT: [&str; 16] = [
     "spawn_depth",
     "request",
     "response",
@@ -38,6 +38,7 @@ const KEPT: [&str; 15] = [
     "task_type",
     "patch",
     "state",
+    "status",
 ];
 
 impl Line {
@@ -253,6 +254,24 @@ fn respond(id: &str, mut answer: Object<'_>, call: Option<&str>) -> Vec<u8> {
     let (id, answer) = (quote(id), answer.to_string());
     let response = format!("{{\"subtype\":\"success\",\"request_id\":{id},\"response\":{answer}}}");
     line(&format!("{{\"type\":\"control_response\",\"response\":{response}}}"))
+}
+
+/// The reply to a request that only the host could serve.
+pub(crate) fn host_gone(id: &str) -> Vec<u8> {
+    let id = quote(id);
+    let response = format!("{{\"subtype\":\"error\",\"request_id\":{id},\"error\":\"the host is gone\"}}");
+    line(&format!("{{\"type\":\"control_response\",\"response\":{response}}}"))
+}
+
+/// The reply for a hook before a call by which that call is asked about.
+pub(crate) fn ask_about(id: &str) -> Vec<u8> {
+    let mut decision = Object::default();
+    decision.set_text("hookEventName", "PreToolUse");
+    decision.set_text("permissionDecision", "ask");
+    decision.set_text("permissionDecisionReason", "the host whose hook checks this call is gone");
+    let mut answer = Object::default();
+    answer.set("hookSpecificOutput", decision.to_string());
+    respond(id, answer, None)
 }
 
 /// The withdrawal of a request at the host.

@@ -39,15 +39,9 @@ fn ended(task: &str, status: &str) -> Value {
     json!({"type": "system", "subtype": "task_updated", "task_id": task, "patch": {"status": status}, "session_id": "s"})
 }
 
-/// The id of the question that was put to the agent last.
-fn question(bench: &Bench) -> Option<String> {
-    let line: Value = serde_json::from_str(bench.to_agent.last()?).ok()?;
-    let id = line["request_id"].as_str().filter(|_| line["request"]["subtype"] == "mcp_status");
-    id.map(str::to_owned)
-}
-
-fn reply(bench: &mut Bench, id: &str) {
-    bench.agent(&json!({"type": "control_response", "response": {"subtype": "success", "request_id": id}}));
+/// The same, and replies to nothing unless the test says so.
+fn slow() -> Bench {
+    Bench { replies: false, ..silent() }
 }
 
 #[test]
@@ -110,17 +104,17 @@ fn c7_a_turn_that_goes_on_without_a_message_is_waited_for() {
 
 #[test]
 fn c7_an_agent_that_says_it_is_idle_is_let_go_when_it_has_read_everything() {
-    let mut bench = silent();
+    let mut bench = slow();
     bench.agent(&state("running"));
     bench.host(&message());
     bench.close_host();
     // Both messages in one turn.
     bench.agent(&result());
-    assert_eq!((bench.closed, question(&bench)), (false, None));
+    assert_eq!((bench.closed, bench.question()), (false, None));
     bench.agent(&state("idle"));
-    let id = question(&bench).unwrap();
+    let id = bench.question().unwrap();
     assert!(!bench.closed);
-    reply(&mut bench, &id);
+    bench.reply(&id);
     assert!(bench.closed);
     assert!(
         !bench.to_host.iter().any(|line| line.contains("mcp_status") || line.contains(&id)),
@@ -132,53 +126,53 @@ fn c7_an_agent_that_says_it_is_idle_is_let_go_when_it_has_read_everything() {
 
 #[test]
 fn c7_idle_counts_only_when_every_message_was_read() {
-    let mut bench = silent();
+    let mut bench = slow();
     bench.agent(&state("running"));
     bench.agent(&result());
     bench.host(&message());
     bench.close_host();
     // Said before it read the message.
     bench.agent(&state("idle"));
-    let stale = question(&bench).unwrap();
+    let stale = bench.question().unwrap();
     bench.agent(&state("running"));
-    reply(&mut bench, &stale);
+    bench.reply(&stale);
     bench.pass(MINUTES * 9);
     assert!(!bench.closed, "a hook of the person holds up the turn");
     bench.agent(&init());
     bench.agent(&result());
     bench.agent(&state("idle"));
-    let id = question(&bench).unwrap();
+    let id = bench.question().unwrap();
     assert_ne!(id, stale);
-    reply(&mut bench, &stale);
+    bench.reply(&stale);
     assert!(!bench.closed, "an old reply");
-    reply(&mut bench, &id);
+    bench.reply(&id);
     assert!(bench.closed);
 }
 
 #[test]
 fn c7_one_that_is_idle_while_its_children_work_is_not_let_go_before_what_follows_on_them() {
-    let mut bench = silent();
+    let mut bench = slow();
     bench.agent(&state("running"));
     bench.agent(&started("t"));
     bench.close_host();
     bench.agent(&result());
     bench.agent(&state("idle"));
     bench.pass(MINUTES * 9);
-    assert_eq!((bench.closed, question(&bench)), (false, None));
+    assert_eq!((bench.closed, bench.question()), (false, None));
     bench.agent(&ended("t", "completed"));
     bench.pass(MINUTES - Duration::from_secs(1));
-    assert_eq!((bench.closed, question(&bench)), (false, None));
+    assert_eq!((bench.closed, bench.question()), (false, None));
     bench.agent(&state("running"));
     bench.agent(&result());
     bench.agent(&state("idle"));
-    let id = question(&bench).unwrap();
-    reply(&mut bench, &id);
+    let id = bench.question().unwrap();
+    bench.reply(&id);
     assert!(bench.closed);
 }
 
 #[test]
 fn c7_idle_in_the_moment_between_the_end_of_a_child_and_its_turn_is_not_believed() {
-    let mut bench = silent();
+    let mut bench = slow();
     bench.agent(&state("running"));
     bench.agent(&started("t"));
     bench.close_host();
@@ -186,10 +180,10 @@ fn c7_idle_in_the_moment_between_the_end_of_a_child_and_its_turn_is_not_believed
     bench.agent(&result());
     bench.agent(&state("idle"));
     bench.pass(Duration::from_secs(9));
-    assert_eq!((bench.closed, question(&bench)), (false, None));
+    assert_eq!((bench.closed, bench.question()), (false, None));
     bench.pass(Duration::from_secs(1));
-    let id = question(&bench).unwrap();
-    reply(&mut bench, &id);
+    let id = bench.question().unwrap();
+    bench.reply(&id);
     assert!(bench.closed);
 }
 
@@ -204,11 +198,11 @@ fn c7_one_that_was_never_told_anything_is_not_held_for_ever() {
 
 #[test]
 fn c7_one_that_replies_to_nothing_any_more_is_not_held_for_ever() {
-    let mut bench = silent();
+    let mut bench = slow();
     bench.agent(&state("running"));
     bench.close_host();
     bench.agent(&state("idle"));
-    assert!(question(&bench).is_some());
+    assert!(bench.question().is_some());
     bench.pass(MINUTES - Duration::from_secs(1));
     assert!(!bench.closed);
     bench.pass(Duration::from_secs(1));
@@ -300,4 +294,116 @@ fn c7_a_turn_that_has_not_begun_is_waited_for_and_a_shell_not_for_ever() {
     assert!(!bench.closed);
     bench.pass(Duration::from_secs(600));
     assert!(bench.closed);
+}
+
+#[test]
+fn c7_one_that_has_said_nothing_yet_is_asked_before_it_is_let_go() {
+    for told in [true, false] {
+        let mut bench = Bench { replies: false, ..Bench::untouched() };
+        bench.close_host();
+        let id = bench.question().unwrap();
+        assert!(!bench.closed);
+        if told {
+            // It begins a turn by itself, and says so before it replies.
+            bench.agent(&state("running"));
+        }
+        bench.reply(&id);
+        assert_eq!(bench.closed, !told);
+        if told {
+            bench.pass(MINUTES * 3);
+            bench.agent(&init());
+            let no = bench.ask("r", "c");
+            bench.outcome(no, outcome(Verdict::Allow));
+            assert!(!bench.closed);
+            bench.agent(&result());
+            bench.agent(&state("idle"));
+            let id = bench.question().unwrap();
+            bench.reply(&id);
+            assert!(bench.closed);
+        }
+    }
+}
+
+#[test]
+fn c7_one_that_does_not_say_after_its_turn_that_it_is_idle_is_not_held_for_ever() {
+    let mut bench = silent();
+    bench.agent(&state("running"));
+    bench.agent(&result());
+    bench.close_host();
+    assert!(bench.logs.is_empty(), "mostly it says so in the next moment");
+    assert_eq!(bench.machine.next_tick(), Some(bench.now + Duration::from_secs(10)));
+    bench.pass(Duration::from_secs(10));
+    assert!(bench.said("has not said for 10 s that it is idle"), "{:?}", bench.logs);
+    // It says something, whatever it is: it is there.
+    bench.pass(Duration::from_secs(500));
+    bench.agent(&json!({"type": "something", "session_id": "s"}));
+    bench.pass(MINUTES - Duration::from_secs(1));
+    assert!(!bench.closed);
+    bench.pass(Duration::from_secs(1));
+    assert!(bench.closed && bench.said("said nothing for 10 minutes"), "{:?}", bench.logs);
+    // With a message that a hook of the person holds up.
+    let mut bench = silent();
+    bench.agent(&state("running"));
+    bench.host(&message());
+    bench.agent(&result());
+    bench.close_host();
+    bench.pass(MINUTES * 6 - Duration::from_secs(1));
+    assert!(!bench.closed && bench.said("for up to 60 minutes"), "{:?}", bench.logs);
+    bench.pass(Duration::from_secs(1));
+    assert!(bench.closed);
+    // During its turn it may be silent for as long as it likes.
+    let mut bench = silent();
+    bench.agent(&state("running"));
+    bench.close_host();
+    bench.pass(MINUTES * 9);
+    assert!(!bench.closed && bench.logs.is_empty());
+}
+
+#[test]
+fn c7_a_turn_that_is_scheduled_is_waited_for() {
+    let wakeup = |input: &Value| {
+        let call = json!({"type": "tool_use", "id": "w", "name": "ScheduleWakeup", "input": input});
+        json!({"type": "assistant", "message": {"content": [call]}, "parent_tool_use_id": null, "session_id": "s"})
+    };
+    let told = |text: &str| {
+        let block = json!({"type": "tool_result", "tool_use_id": "w", "content": text});
+        json!({"type": "user", "message": {"role": "user", "content": [block]}, "session_id": "s"})
+    };
+    for tells in [true, false] {
+        let mut bench = silent();
+        if tells {
+            bench.agent(&state("running"));
+        }
+        bench.agent(&wakeup(&json!({"delaySeconds": 1800, "prompt": "x"})));
+        bench.agent(&told("Next wakeup scheduled for 20:30:00 (in 1845s). Until then"));
+        bench.agent(&result());
+        if tells {
+            bench.agent(&state("idle"));
+        }
+        bench.close_host();
+        assert!(bench.said("a turn of its own in 1800 s"), "{:?}", bench.logs);
+        bench.pass(Duration::from_secs(1790));
+        assert!(!bench.closed);
+        if tells {
+            bench.agent(&state("running"));
+        }
+        bench.agent(&init());
+        bench.pass(MINUTES * 2);
+        assert!(!bench.closed);
+        bench.agent(&result());
+        if tells {
+            bench.agent(&state("idle"));
+        }
+        assert!(bench.closed);
+        // It never comes, and how long it takes was said in other words.
+        let mut bench = silent();
+        bench.agent(&wakeup(&json!({})));
+        bench.agent(&told("soon"));
+        bench.agent(&result());
+        bench.close_host();
+        bench.pass(MINUTES - Duration::from_secs(1));
+        assert!(!bench.closed);
+        bench.pass(Duration::from_secs(1));
+        assert!(bench.closed);
+    }
 }

@@ -1,5 +1,6 @@
 //! The machine of the control protocol, driven by lines: what passes, what is asked, who wins, what is never written.
 
+mod gone;
 mod life;
 mod lines;
 mod passes;

@@ -15,6 +15,9 @@ pub(crate) struct Bench {
     /// Everything, in order, in a few words each.
     pub(crate) did: Vec<String>,
     pub(crate) closed: bool,
+    /// The agent replies at once when it is asked whether it has read everything.
+    pub(crate) replies: bool,
+    pub(crate) logs: Vec<String>,
 }
 
 impl Bench {
@@ -24,6 +27,11 @@ impl Bench {
         bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s", "cwd": "/p"}));
         bench.forget();
         bench
+    }
+
+    /// One that nothing was written to, and that has said nothing.
+    pub(crate) fn untouched() -> Self {
+        Self::with(settings(HostKind::Silent { attended: false }))
     }
 
     /// One that was started to go on with a turn of its own.
@@ -45,6 +53,8 @@ impl Bench {
             raised: Vec::new(),
             did: Vec::new(),
             closed: false,
+            replies: true,
+            logs: Vec::new(),
         }
     }
 
@@ -76,7 +86,11 @@ impl Bench {
                     self.closed = true;
                     "close".to_owned()
                 }
-                Action::Log(_) | Action::HiddenReply { .. } => continue,
+                Action::Log(text) => {
+                    self.logs.push(text);
+                    continue;
+                }
+                Action::HiddenReply { .. } => continue,
                 Action::Daemon(errand) => match errand {
                     Errand::Raise { ask, raise } => {
                         self.raised.push((ask, *raise));
@@ -95,6 +109,25 @@ impl Bench {
             };
             self.did.push(word);
         }
+        if self.replies
+            && let Some(id) = self.question()
+        {
+            self.to_agent.pop();
+            self.reply(&id);
+        }
+    }
+
+    /// The id of the question that was put to the agent last.
+    pub(crate) fn question(&self) -> Option<String> {
+        let line: Value = serde_json::from_str(self.to_agent.last()?).ok()?;
+        let id = line["request_id"].as_str().filter(|_| line["request"]["subtype"] == "mcp_status");
+        id.map(str::to_owned)
+    }
+
+    pub(crate) fn reply(&mut self, id: &str) {
+        self.agent(
+            &json!({"type": "control_response", "response": {"subtype": "success", "request_id": id}}),
+        );
     }
 
     pub(crate) fn host_bytes(&mut self, line: &[u8]) {
@@ -124,6 +157,10 @@ impl Bench {
         self.now += span;
         self.machine.tick(self.now);
         self.collect();
+    }
+
+    pub(crate) fn said(&self, part: &str) -> bool {
+        self.logs.iter().any(|text| text.contains(part))
     }
 
     pub(crate) fn close_host(&mut self) {

@@ -26,6 +26,8 @@ struct Block<'a> {
     tool_use_id: Option<String>,
     #[serde(default)]
     is_error: Option<bool>,
+    #[serde(default, borrow)]
+    content: Option<&'a RawValue>,
 }
 
 /// What newer versions tell of a result besides.
@@ -50,6 +52,9 @@ impl Machine {
             let init = read.subtype.as_deref() == Some("init");
             self.session_is(session.clone(), read.cwd.clone().filter(|_| init));
         }
+        if !matches!(read.kind.as_str(), "control_response" | "keep_alive") {
+            self.life.heard(self.now);
+        }
         match (read.kind.as_str(), read.subtype.as_deref()) {
             ("control_request", _) => {
                 let request = read.object("request");
@@ -58,8 +63,16 @@ impl Machine {
                 {
                     return self.asked(id.clone(), request, line);
                 }
+                if let Some(id) = &read.request_id
+                    && self.wants_host(id, &request)
+                {
+                    return;
+                }
             }
             ("control_cancel_request", _) => {
+                if let Some(id) = &read.request_id {
+                    self.host_has_replied(id);
+                }
                 if let Some(id) = &read.request_id
                     && let Some(no) = self.ids.get(id).copied()
                 {
@@ -89,9 +102,15 @@ impl Machine {
             ("system", Some("init")) => self.life.began(self.now),
             ("system", Some("task_started")) => self.task_started(&read),
             ("system", Some("task_updated")) => self.task_updated(&read),
+            ("system", Some("task_progress")) => {
+                if let Some(id) = read.text("task_id") {
+                    self.task_lives(&id);
+                }
+            }
             ("system", Some("task_notification")) => {
                 if let Some(id) = read.text("task_id") {
-                    self.task_ended(&id);
+                    let how = read.text("status");
+                    self.task_notified(&id, how.as_deref().unwrap_or_default());
                 }
             }
             ("assistant", _) => {
@@ -117,11 +136,10 @@ impl Machine {
         let Some(blocks) = content(message.get("content")) else { return };
         for block in blocks {
             if block.kind == "tool_use"
-                && matches!(block.name.as_deref(), Some("Agent" | "Task"))
-                && let (Some(id), Some(input)) =
-                    (block.id, block.input.and_then(|raw| Object::parse(raw.get())))
+                && let (Some(name), Some(id)) = (block.name, block.id)
+                && let Some(input) = block.input.and_then(|raw| Object::parse(raw.get()))
             {
-                self.spawning(&id, &input);
+                self.calling(&name, id, &input);
             }
         }
     }
@@ -146,6 +164,7 @@ impl Machine {
             let failed = block.is_error == Some(true);
             self.call_over(&call, &Seen { failed, decided });
             self.spawned(&call);
+            self.noted_over(&call, failed, block.content.map_or("", RawValue::get));
         }
     }
 

@@ -45,6 +45,9 @@ impl Machine {
         if shown {
             self.tell_host(line);
         }
+        if let Some(work) = &asked.agent_id {
+            self.task_lives(work);
+        }
         let no = self.number();
         let parked = self.is_stopping(asked.agent_id.as_deref());
         let slot = Slot {

@@ -41,6 +41,9 @@ impl Machine {
             "control_response" => {
                 let response = read.object("response");
                 let id = response.text("request_id");
+                if let Some(id) = &id {
+                    self.host_has_replied(id);
+                }
                 if let Some(no) = id.and_then(|id| self.ids.get(&id).copied()) {
                     return self.answered(no, Said::read(&response), line);
                 }

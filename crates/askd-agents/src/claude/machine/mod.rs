@@ -4,6 +4,7 @@ mod agent;
 mod ask;
 mod host;
 mod life;
+mod requests;
 mod settle;
 mod slot;
 mod tasks;
@@ -14,9 +15,10 @@ use std::time::Duration;
 use askd_wire::{Observation, ObservationBatch};
 
 use self::life::Life;
+use self::requests::AtHost;
 use self::settle::{Fate, Proof};
 use self::slot::Slot;
-use self::tasks::{Spawn, Task};
+use self::tasks::{Noted, Spawn, Task};
 use super::act::{HostKind, JOURNAL_PATIENCE, Settings};
 use crate::proxy::{Action, AskNo, End, Errand, News};
 
@@ -42,6 +44,14 @@ pub struct Machine {
     tasks: BTreeMap<String, Task>,
     /// Calls that start a subagent, until they have a result.
     spawns: HashMap<String, Spawn>,
+    /// Calls whose results say something of turns and tasks, until they have one.
+    noted: HashMap<String, Noted>,
+    /// A subagent that is not known was resumed, and has not ended since.
+    resumed_unknown: bool,
+    /// What the agent asked its host besides permissions, by request id, until it is replied to.
+    at_host: BTreeMap<String, AtHost>,
+    /// It was said that the host's replies are missing.
+    missed: bool,
     /// What stops something that the agent may not have stopped yet.
     stopping: Vec<Stopping>,
     /// Asks that were ended here while the agent may still wait for them.
@@ -82,6 +92,10 @@ impl Machine {
             by_call: HashMap::new(),
             tasks: BTreeMap::new(),
             spawns: HashMap::new(),
+            noted: HashMap::new(),
+            resumed_unknown: false,
+            at_host: BTreeMap::new(),
+            missed: false,
             stopping: Vec::new(),
             waiting: BTreeSet::new(),
             winding: BTreeSet::new(),
@@ -133,6 +147,7 @@ impl Machine {
         for no in self.open_asks() {
             self.dialog_gone(no);
         }
+        self.reply_for_host();
         self.consider_closing();
     }
 
@@ -192,7 +207,8 @@ impl Machine {
         let deciding = told.filter_map(Slot::deciding_since).min().map(|since| since + JOURNAL_PATIENCE);
         let lost = slots().filter_map(|slot| self.lost_until(slot)).min();
         let again = slots().filter_map(|slot| slot.again_at).min();
-        [deciding, lost, again, self.stop_waiting_at(), self.closing_due()].into_iter().flatten().min()
+        let closing = self.closing_due().into_iter().chain(self.keeping_told_at()).min();
+        [deciding, lost, again, self.stop_waiting_at(), closing].into_iter().flatten().min()
     }
 
     /// How many asks are remembered in full, and how many of them are open.

@@ -1,5 +1,7 @@
 //! Subagents and other tasks of the agent, as its stream tells them.
 
+use std::time::Duration;
+
 use askd_wire::Observation;
 
 use super::super::message::Line;
@@ -8,6 +10,8 @@ use crate::raw::Object;
 
 /// Ended tasks that are remembered for what is still said of them.
 const MOST_ENDED: usize = 1000;
+/// No wake-up is scheduled for later, in seconds.
+const LONGEST_DELAY: u64 = 24 * 3600;
 
 /// Something that runs beside the main thread, or inside one of its calls.
 #[derive(Debug, Default)]
@@ -22,12 +26,30 @@ pub(super) struct Task {
     /// A shell asks nothing by itself.
     pub(super) is_shell: bool,
     pub(super) ended: bool,
+    /// Somebody stopped it, so that what is still heard of it means nothing.
+    stopped: bool,
+    /// What messages of the agent call it.
+    handle: Option<String>,
+    /// Its last beginning or end.
+    since: Duration,
 }
 
 /// A call that starts a subagent.
 #[derive(Debug, Default)]
 pub(super) struct Spawn {
     background: bool,
+    handle: Option<String>,
+}
+
+/// A call whose result says something of turns and tasks.
+#[derive(Debug)]
+pub(super) enum Noted {
+    /// A message to a subagent; one that had ended goes on by it, and not every version says so.
+    Message { to: Option<String>, at: Duration },
+    /// A turn is scheduled.
+    Wakeup { delay: Option<u64> },
+    /// A shell whose lines begin turns.
+    Watch,
 }
 
 impl Machine {
@@ -48,7 +70,12 @@ impl Machine {
             _ => spawn.map(|spawn| spawn.background),
         };
         let kind = line.text("subagent_type");
-        let is_shell = kind.is_none() && line.text("task_type").as_deref() == Some("local_bash");
+        let watches = call.as_ref().and_then(|call| self.noted.get(call));
+        let is_shell = kind.is_none()
+            && line.text("task_type").as_deref() == Some("local_bash")
+            && !matches!(watches, Some(Noted::Watch));
+        let handle = spawn.and_then(|spawn| spawn.handle.clone());
+        let handle = handle.or_else(|| self.tasks.get(&id).and_then(|task| task.handle.clone()));
         let task = Task {
             name: line.text("description"),
             kind,
@@ -58,17 +85,39 @@ impl Machine {
             background,
             is_shell,
             ended: false,
+            stopped: false,
+            handle,
+            since: self.now,
         };
-        if !is_shell {
-            self.observe(vec![Observation::SubagentStarted {
-                work_id: id.clone(),
-                kind: task.kind.clone(),
-                name: task.name.clone(),
-                parent: task.parent.clone(),
-                call: task.call.clone(),
-            }]);
+        self.tasks.insert(id.clone(), task);
+        self.tell_started(&id);
+    }
+
+    fn tell_started(&mut self, id: &str) {
+        let Some(task) = self.tasks.get(id).filter(|task| !task.is_shell) else { return };
+        let started = Observation::SubagentStarted {
+            work_id: id.to_owned(),
+            kind: task.kind.clone(),
+            name: task.name.clone(),
+            parent: task.parent.clone(),
+            call: task.call.clone(),
+        };
+        self.observe(vec![started]);
+    }
+
+    /// Something is heard of a task that only one that runs can say.
+    pub(super) fn task_lives(&mut self, id: &str) {
+        if self.tasks.get(id).is_some_and(|task| !task.stopped) {
+            self.task_goes_on(id);
         }
-        self.tasks.insert(id, task);
+    }
+
+    /// It had ended, and runs again: nothing waits for the call that began it.
+    fn task_goes_on(&mut self, id: &str) {
+        let now = self.now;
+        let Some(task) = self.tasks.get_mut(id).filter(|task| task.ended) else { return };
+        (task.ended, task.stopped, task.background, task.since) = (false, false, Some(true), now);
+        self.tell_started(id);
     }
 
     pub(super) fn task_updated(&mut self, line: &Line) {
@@ -79,20 +128,32 @@ impl Machine {
         {
             task.background = Some(background);
         }
-        if matches!(
-            patch.text("status").as_deref(),
-            Some("completed" | "failed" | "killed" | "stopped" | "cancelled")
-        ) {
-            self.task_ended(&id);
+        match patch.text("status").as_deref() {
+            Some("running") => self.task_goes_on(&id),
+            Some(how @ ("completed" | "failed" | "killed" | "stopped" | "cancelled")) => {
+                self.task_ended(&id, how);
+            }
+            _ => {}
         }
     }
 
+    /// The agent was told of a task's end.
+    pub(super) fn task_notified(&mut self, id: &str, how: &str) {
+        if self.tasks.get(id).is_none_or(|task| !task.is_shell) {
+            self.resumed_unknown = false;
+        }
+        self.task_ended(id, how);
+    }
+
     /// A task is over, and waits for nothing that it asked.
-    pub(super) fn task_ended(&mut self, id: &str) {
+    fn task_ended(&mut self, id: &str, how: &str) {
+        let now = self.now;
         let Some(task) = self.tasks.get_mut(id) else { return };
+        task.stopped |= matches!(how, "killed" | "stopped" | "cancelled");
         if std::mem::replace(&mut task.ended, true) {
             return;
         }
+        task.since = now;
         let is_shell = task.is_shell;
         // What ends inside a call of the turn is told to that turn.
         if task.background != Some(false) {
@@ -109,10 +170,58 @@ impl Machine {
         }
     }
 
-    /// A call of the agent that starts a subagent.
-    pub(super) fn spawning(&mut self, call: &str, input: &Object<'_>) {
-        let background = input.get("run_in_background") == Some("true");
-        self.spawns.insert(call.to_owned(), Spawn { background });
+    /// A call of the agent that starts something.
+    pub(super) fn calling(&mut self, tool: &str, call: String, input: &Object<'_>) {
+        let noted = match tool {
+            "Agent" | "Task" => {
+                let background = input.get("run_in_background") == Some("true");
+                self.spawns.insert(call, Spawn { background, handle: input.text("name") });
+                return;
+            }
+            "SendMessage" => Noted::Message { to: input.text("to"), at: self.now },
+            "ScheduleWakeup" => {
+                Noted::Wakeup { delay: input.get("delaySeconds").and_then(|text| text.parse().ok()) }
+            }
+            "Monitor" => Noted::Watch,
+            _ => return,
+        };
+        self.noted.insert(call, noted);
+    }
+
+    /// Such a call has its result. `said`: its content, as JSON text.
+    pub(super) fn noted_over(&mut self, call: &str, failed: bool, said: &str) {
+        match self.noted.remove(call) {
+            _ if failed => {}
+            Some(Noted::Message { to, at }) => self.message_sent(to.as_deref(), at, said),
+            Some(Noted::Wakeup { delay }) => {
+                let told = said.split_once("(in ").and_then(|(_, rest)| rest.split_once("s)"));
+                let told = told.and_then(|(seconds, _)| seconds.parse().ok());
+                let delay = [delay, told].into_iter().flatten().min().unwrap_or(0);
+                let at = self.now.saturating_add(Duration::from_secs(delay.min(LONGEST_DELAY)));
+                self.life.wakes_at(at, self.now);
+            }
+            Some(Noted::Watch) | None => {}
+        }
+    }
+
+    /// A subagent that had ended when the message was sent goes on by it.
+    fn message_sent(&mut self, to: Option<&str>, at: Duration, said: &str) {
+        if said.replace('\\', "").contains("\"success\":false") {
+            return;
+        }
+        let agents = || self.tasks.iter().filter(|(_, task)| !task.is_shell);
+        let target = agents()
+            .find(|(id, _)| said.contains(id.as_str()) || to == Some(id.as_str()))
+            .or_else(|| {
+                let called = |task: &Task| to.is_some() && task.handle.as_deref() == to;
+                agents().filter(|(_, task)| called(task)).max_by_key(|(_, task)| task.since)
+            })
+            .map(|(id, task)| (id.clone(), task.since));
+        match target {
+            Some((id, since)) if since <= at => self.task_goes_on(&id),
+            Some(_) => {}
+            None => self.resumed_unknown |= said.contains("resumed"),
+        }
     }
 
     /// The call has its result: a subagent that goes on after that is in the background.
@@ -158,6 +267,6 @@ impl Machine {
 
     /// Something runs that may still ask, or that a turn may follow on.
     pub(super) fn runs_tasks(&self, shells_too: bool) -> bool {
-        self.tasks.values().any(|task| !task.ended && (shells_too || !task.is_shell))
+        self.resumed_unknown || self.tasks.values().any(|task| !task.ended && (shells_too || !task.is_shell))
     }
 }
