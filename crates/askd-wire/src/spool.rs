@@ -79,6 +79,10 @@ pub struct SpoolResponse {
     /// RFC 3339.
     #[serde(default)]
     pub settled_at: Option<String>,
+    /// `sha256:` and 64 hexadecimal digits over the bytes of the request that this answers. An id is used once; by this a
+    /// requester can be sure all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
 }
 
 /// What the requester hears. Only `allowed` is a yes; only `denied` is a no.
@@ -129,6 +133,7 @@ mod tests {
             surface: None,
             text: "allowed".to_owned(),
             settled_at: None,
+            request: None,
         };
         let text = serde_json::to_string(&response).unwrap();
         // Words of a person have their quotes escaped, so that they never look like a field.

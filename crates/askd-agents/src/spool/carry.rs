@@ -14,6 +14,7 @@ use askd_wire::{Ask, AskState, Code, Delivery, Observation, ObservationBatch, Ou
 use rustix::process::{Resource, getrlimit};
 
 use super::machine::AskNo;
+use super::wire::AGAIN;
 
 const PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -117,7 +118,7 @@ impl Carrier {
     pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk, task: Task) -> io::Result<Self> {
         let (orders, received) = channel();
         let (wake, written) = io::pipe()?;
-        let carry = Carry { around, no, raise, orders: received, wake, id: None };
+        let carry = Carry { around, no, raise, orders: received, wake, id: None, told: false };
         let share = Share::take();
         std::thread::Builder::new().name(format!("spool-{no}")).stack_size(256 * 1024).spawn(move || {
             let _share = share;
@@ -146,6 +147,8 @@ struct Carry {
     wake: PipeReader,
     /// askd's id, once it is known.
     id: Option<String>,
+    /// Its outcome was told.
+    told: bool,
 }
 
 impl Carry {
@@ -155,6 +158,7 @@ impl Carry {
         loop {
             let why = match self.ask() {
                 Ok(outcome) => {
+                    self.told = true;
                     self.tell(News::Outcome(self.no, Box::new(outcome)));
                     return self.after();
                 }
@@ -191,7 +195,15 @@ impl Carry {
     fn recall(mut self, said: Option<bool>) {
         let mut known = None;
         self.until_told(|carry| {
-            known = carry.asker()?.recall(&carry.raise.key)?;
+            let mut key = carry.raise.key.clone();
+            known = carry.asker()?.recall(&key)?;
+            while known.as_ref().is_some_and(|ask: &Ask| ask.delivery == Delivery::Confirmed) {
+                key.push(AGAIN);
+                match carry.asker()?.recall(&key)? {
+                    Some(later) => known = Some(later),
+                    None => break,
+                }
+            }
             Ok(())
         });
         let answered = |ask: &Ask| {
@@ -236,6 +248,11 @@ impl Carry {
     fn ask(&mut self) -> Result<Outcome, Unavailable> {
         let mut asker = self.asker()?;
         let mut ask = asker.raise(&self.raise)?.ask;
+        // Fetched in an earlier run: this is the very same request once more, and it is asked once more.
+        while self.id.is_none() && ask.state != AskState::Open && ask.delivery == Delivery::Confirmed {
+            self.raise.key.push(AGAIN);
+            ask = asker.raise(&self.raise)?.ask;
+        }
         self.id = Some(ask.id.clone());
         self.tell(News::Raised);
         while ask.state == AskState::Open {
@@ -288,6 +305,8 @@ impl Carry {
             Order::Over => {}
             Order::Handed => self.until_told(|carry| carry.step("handed")),
             Order::Confirmed => self.until_told(|carry| carry.step("confirmed")),
+            // Whoever's answer is in place: what became of the ask is known.
+            Order::Elsewhere(_) if self.told => {}
             Order::Elsewhere(Some(allowed)) => {
                 self.until_told(|carry| carry.answered_there(allowed));
                 // One that it could not be told of by its call is open still, and nobody waits for it.

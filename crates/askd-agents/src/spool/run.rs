@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use askd_client::spool::{PlaceError, REQUESTS, RESPONSES, Stamp, decode_session, encode_session};
+use askd_client::spool::{PlaceError, Put, REQUESTS, Stamp, decode_session, encode_session};
 use askd_client::{Places, UnsafePlace, make_private_directory, random_hex};
 use askd_wire::RaiseAsk;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -434,8 +434,9 @@ impl Worker {
             for (stem, stamp) in &seen.requests {
                 let id = Id { session: name.to_owned(), stem: stem.clone() };
                 if self.machine.wants(&id, *stamp, now)
-                    && let Some(found) = self.find(&id, *stamp, &target, seen.responses.contains(stem))
+                    && let Some(mut found) = self.find(&id, *stamp, &target, seen.responses.contains(stem))
                 {
+                    found.kept_in = seen.requests_dir.filter(|_| seen.kept);
                     self.machine.found(id, found, now, wall_ms());
                 }
             }
@@ -463,9 +464,21 @@ impl Worker {
         // One that was written just now has a requester, whoever's numbers it uses.
         let fresh = age_ms < FRESH_MS && evidence == Evidence::Gone;
         let evidence = if fresh { Evidence::Unknown } else { evidence };
-        // One that was taken away since the look was there all the same.
-        let answered = answered.then(|| self.tree.read_response(id).unwrap_or_default());
-        Some(Found { stamp, request, evidence, age: Duration::from_millis(age_ms), answered })
+        let (mut response, mut outdated) = (None, false);
+        if answered {
+            match self.tree.read_response(id) {
+                Ok(Some((written, bytes))) => {
+                    outdated = written.modified_ns < stamp.modified_ns;
+                    response = Some(bytes);
+                }
+                // It is being fetched, and its request may be the next one of its name already: the next look says.
+                Ok(None) => return None,
+                Err(error) if error.is_gone() => return None,
+                Err(_) => response = Some(Vec::new()),
+            }
+        }
+        let age = Duration::from_millis(age_ms);
+        Some(Found { stamp, request, evidence, age, answered: response, outdated, kept_in: None })
     }
 
     /// Does what the machine says, and what follows from that.
@@ -515,15 +528,29 @@ impl Worker {
                 self.carriers.remove(&no);
             }
             Action::AnsweredElsewhere(no, id) => {
-                let said = self.tree.read_response(&id).and_then(|bytes| wire::says(&bytes));
+                let said = self.response(&id).and_then(|bytes| wire::says(&bytes));
                 self.order(no, Order::Elsewhere(said));
             }
-            Action::Answer(id, bytes) => {
-                let put = self.tree.answer(&id, &bytes).map_err(|error| error.to_string());
-                self.machine.placed(&id, put, process::now());
+            Action::Answer(id, bytes, beside) => {
+                let now = process::now();
+                match self.tree.answer(&id, &bytes, &beside) {
+                    Ok(None) => self.machine.not_beside(&id, now),
+                    Ok(Some(Put::Taken)) => {
+                        let there = self.response(&id);
+                        self.machine.placed(&id, Ok(Put::Taken), there.as_deref(), now);
+                    }
+                    Ok(Some(put)) => self.machine.placed(&id, Ok(put), None, now),
+                    Err(error) => self.machine.placed(&id, Err(error.to_string()), None, now),
+                }
             }
-            Action::RemoveRequest(id) => self.remove(&id, REQUESTS),
-            Action::RemoveResponse(id) => self.remove(&id, RESPONSES),
+            Action::RemoveRequest(id) => {
+                let removed = self.tree.remove(&id, REQUESTS);
+                self.removed(&id, removed);
+            }
+            Action::RemoveResponse(id, bytes) => {
+                let removed = self.tree.remove_response(&id, &bytes);
+                self.removed(&id, removed);
+            }
             Action::Beat(name) => {
                 if let Some(id) = decode_session(&name)
                     && let Err(error) = self.tree.beat(&name, &id, wall_ms())
@@ -553,8 +580,13 @@ impl Worker {
         }
     }
 
-    fn remove(&mut self, id: &Id, of: &str) {
-        if let Err(error) = self.tree.remove(id, of) {
+    /// What the response says that is in place.
+    fn response(&self, id: &Id) -> Option<Vec<u8>> {
+        self.tree.read_response(id).ok()?.map(|(_, bytes)| bytes)
+    }
+
+    fn removed(&mut self, id: &Id, removed: Result<(), PlaceError>) {
+        if let Err(error) = removed {
             self.tell_once(&format!("remove {id}"), &format!("{id}: {error}"));
         }
     }
@@ -601,7 +633,7 @@ fn token(places: &Places, root: &Path) -> Result<String, StartError> {
         }
         let new = random_hex().map_err(|error| io::Error::other(format!("no random bits: {error}")))?;
         // Of two that start at the same time both use the one that was first.
-        if place.put_new(name, new.as_bytes()).map_err(io::Error::other)? == askd_client::spool::Put::Taken {
+        if place.put_new(name, new.as_bytes()).map_err(io::Error::other)? == Put::Taken {
             let readable = place.read(name, 256).is_ok_and(|read| read.is_some_and(|(_, b)| b.len() == 32));
             if !readable {
                 place.replace(name, new.as_bytes()).map_err(io::Error::other)?;

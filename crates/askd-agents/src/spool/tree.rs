@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use askd_client::spool::{
     Dir, Listing, MOST_BYTES, PlaceError, Put, REQUESTS, RESPONSES, SENTINEL, SESSIONS, Stamp, clean,
-    is_safe_stem, stem_of,
+    digest_of, is_safe_stem, stem_of,
 };
 
-use super::machine::{Id, Kept, Seen};
+use super::machine::{Beside, Id, Kept, Seen};
 use super::serving;
 
 /// Names that are read of one directory.
@@ -125,9 +125,9 @@ impl Tree {
         self.in_session(id, REQUESTS)?.map_or(Ok(None), |dir| dir.read(&file(id), MOST_BYTES))
     }
 
-    pub(super) fn read_response(&self, id: &Id) -> Option<Vec<u8>> {
-        let dir = self.in_session(id, RESPONSES).ok()??;
-        dir.read(&file(id), MOST_BYTES).ok()?.map(|(_, bytes)| bytes)
+    /// `None`: it is gone by now.
+    pub(super) fn read_response(&self, id: &Id) -> Result<Option<(Stamp, Vec<u8>)>, PlaceError> {
+        self.in_session(id, RESPONSES)?.map_or(Ok(None), |dir| dir.read(&file(id), MOST_BYTES))
     }
 
     /// Makes both directories and their sentinels, whoever takes them away meanwhile.
@@ -158,12 +158,42 @@ impl Tree {
         let _ = dirs();
     }
 
-    /// Puts a response in place, whole and once.
-    pub(super) fn answer(&self, id: &Id, bytes: &[u8]) -> Result<Put, PlaceError> {
-        self.retried(|| {
+    /// Puts a response in place, whole and once; `None`: the request that it is for is not there.
+    pub(super) fn answer(&self, id: &Id, bytes: &[u8], beside: &Beside) -> Result<Option<Put>, PlaceError> {
+        if !self.is_beside(id, beside)?.unwrap_or(beside.or_none) {
+            return Ok(None);
+        }
+        let put = self.retried(|| {
             let dir = Dir::make_root(&self.root)?.make(SESSIONS)?.make(&id.session)?;
             dir.make(RESPONSES)?.put_new(&file(id), bytes)
-        })
+        })?;
+        // Another one that came in between must not have it.
+        if put == Put::Placed && matches!(self.is_beside(id, beside), Ok(Some(false))) {
+            self.remove_response(id, bytes)?;
+            return Ok(None);
+        }
+        Ok(Some(put))
+    }
+
+    /// Whether the request that is there is this one; `None`: there is none.
+    fn is_beside(&self, id: &Id, beside: &Beside) -> Result<Option<bool>, PlaceError> {
+        let Some(digest) = &beside.digest else { return Ok(Some(true)) };
+        match self.read(id) {
+            Ok(found) => Ok(found.map(|(_, bytes)| digest_of(&bytes) == *digest)),
+            Err(error) if error.is_gone() => Ok(None),
+            // One that cannot be read is another one: this one could be.
+            Err(PlaceError::NotOurs { .. }) => Ok(Some(false)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a response that has these bytes; without any: whatever it has.
+    pub(super) fn remove_response(&self, id: &Id, bytes: &[u8]) -> Result<(), PlaceError> {
+        let Some(dir) = self.in_session(id, RESPONSES)? else { return Ok(()) };
+        if !bytes.is_empty() && dir.read(&file(id), MOST_BYTES)?.is_none_or(|(_, there)| there != bytes) {
+            return Ok(());
+        }
+        dir.remove_file(&file(id)).map(drop)
     }
 
     pub(super) fn remove(&self, id: &Id, of: &str) -> Result<(), PlaceError> {

@@ -15,7 +15,9 @@ use askd_wire::{SPOOL_VERSION, SpoolOutcome, SpoolRequest, SpoolResponse};
 
 use super::hints::Hints;
 use super::place::{Dir, PlaceError, Stamp};
-use super::{MOST_BYTES, REQUESTS, RESPONSES, SERVING, SESSIONS, clean, encode_session, is_safe_stem};
+use super::{
+    MOST_BYTES, REQUESTS, RESPONSES, SERVING, SESSIONS, clean, digest_of, encode_session, is_safe_stem,
+};
 use crate::asker::{JustWait, Wake, Watch, random_hex};
 use crate::error::{Unavailable, UnsafePlace};
 
@@ -158,9 +160,17 @@ impl SpoolAsker {
             return Err(Unavailable::Fault(format!("the request has more than {MOST_BYTES} bytes")));
         }
         let name = format!("{}.json", request.id);
+        // What lies there belongs to another request, and is neither read nor removed.
+        if self.is_used(&name).map_err(|error| place(&error))? {
+            let why = format!(
+                "the id {} is used already: a request or a response of that name is there",
+                request.id
+            );
+            return Err(Unavailable::Fault(why));
+        }
         let asked = self.wait(&name, &bytes, request.gives_up_secs.map(Duration::from_secs), watch);
         // An answer that came in the same moment counts.
-        let last = self.take_back(&name);
+        let last = self.take_back(&name, &bytes);
         let response = match (asked, last) {
             (Ok(response), _) | (Err(_), Some(response)) => response,
             (Err(why), None) => return Err(why),
@@ -189,7 +199,7 @@ impl SpoolAsker {
                 pause = FIRST_PAUSE;
             }
             let longest = if told { LONGEST_TOLD } else { LONGEST_BLIND };
-            match self.look(name) {
+            match self.look(name, bytes) {
                 Ok(Look::Answered(response)) => return Ok(*response),
                 Ok(Look::Torn(why)) => {
                     let since = *torn_since.get_or_insert_with(Instant::now);
@@ -275,10 +285,25 @@ impl SpoolAsker {
         Ok((open(&session, REQUESTS)?, open(&session, RESPONSES)?))
     }
 
-    fn look(&self, name: &str) -> Result<Look, Fault> {
+    /// A request or a response of this name is there.
+    fn is_used(&self, name: &str) -> Result<bool, PlaceError> {
+        let Some(root) = Dir::root(&self.root)? else { return Ok(false) };
+        let Some(sessions) = root.open(SESSIONS)? else { return Ok(false) };
+        let Some(session) = sessions.open(&self.directory)? else { return Ok(false) };
+        for of in [REQUESTS, RESPONSES] {
+            if let Some(dir) = session.open(of)?
+                && dir.has(name)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn look(&self, name: &str, request: &[u8]) -> Result<Look, Fault> {
         let (_, responses) = self.open()?;
         match responses.read(name, MOST_BYTES)? {
-            Some((_, bytes)) => Ok(match read(&bytes, name) {
+            Some((_, bytes)) => Ok(match read(&bytes, name, request) {
                 Ok(response) => Look::Answered(Box::new(response)),
                 Err(why) => Look::Torn(why),
             }),
@@ -294,29 +319,21 @@ impl SpoolAsker {
     }
 
     /// Removes the request, then what answers it, then what is empty. A response that came in the meantime is given.
-    fn take_back(&self, name: &str) -> Option<SpoolResponse> {
+    fn take_back(&self, name: &str, request: &[u8]) -> Option<SpoolResponse> {
         let sessions = Dir::root(&self.root).ok()??.open(SESSIONS).ok()??;
         let session = sessions.open(&self.directory).ok()??;
-        // A response first read and then removed with its request is nobody's any more.
+        // Nothing is removed that was not read: an answer that comes in between is found by the second.
         let answer = || -> Option<SpoolResponse> {
             let responses = session.open(RESPONSES).ok()??;
-            let (_, bytes) = responses.read(name, MOST_BYTES).ok()??;
-            read(&bytes, name).ok()
+            let bytes = responses.take(name, MOST_BYTES).ok()??;
+            read(&bytes, name, request).ok()
         };
+        // In this order whoever serves knows that it was fetched.
         let before = answer();
-        if before.is_some()
-            && let Ok(Some(responses)) = session.open(RESPONSES)
-        {
-            // In this order whoever serves knows that it was fetched.
-            let _ = responses.remove_file(name);
-        }
         if let Ok(Some(requests)) = session.open(REQUESTS) {
             let _ = requests.remove_file(name);
         }
         let response = before.or_else(answer);
-        if let Ok(Some(responses)) = session.open(RESPONSES) {
-            let _ = responses.remove_file(name);
-        }
         // What others did not let us remove is theirs to remove.
         clean::remove_session_if_empty(&sessions, &self.directory, &mut |_| {});
         response
@@ -328,7 +345,7 @@ impl SpoolAsker {
     }
 }
 
-fn read(bytes: &[u8], name: &str) -> Result<SpoolResponse, String> {
+fn read(bytes: &[u8], name: &str, request: &[u8]) -> Result<SpoolResponse, String> {
     let response: SpoolResponse =
         serde_json::from_slice(bytes).map_err(|error| format!("the response cannot be read: {error}"))?;
     if response.askd == 0 || response.askd > SPOOL_VERSION {
@@ -336,6 +353,9 @@ fn read(bytes: &[u8], name: &str) -> Result<SpoolResponse, String> {
     }
     if name.strip_suffix(".json") != Some(&*response.id) {
         return Err("the response is one to another request".to_owned());
+    }
+    if response.request.as_ref().is_some_and(|digest| *digest != digest_of(request)) {
+        return Err("the response is one to another request of the same id".to_owned());
     }
     Ok(response)
 }

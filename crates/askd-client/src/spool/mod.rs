@@ -21,6 +21,11 @@ pub use hints::is_shared;
 pub use names::{decode_session, encode_session, is_safe_stem, stem_of};
 pub use place::{Dir, Listing, PlaceError, Put, Stamp};
 
+/// What a response names its request by: `sha256:` and 64 hexadecimal digits over the bytes of that.
+pub fn digest_of(request: &[u8]) -> String {
+    format!("sha256:{}", askd_core::Hash256::of(request))
+}
+
 /// Directory of all sessions in the root.
 pub const SESSIONS: &str = "sessions";
 /// Directory of the serving records in the root.

@@ -209,6 +209,22 @@ impl Dir {
 
     /// At most `most` bytes of a regular file of ours, with the stamp of what was read; `None`: it is not there.
     pub fn read(&self, name: &str, most: u64) -> Result<Option<(Stamp, Vec<u8>)>, PlaceError> {
+        self.read_then(name, most, || Ok(()))
+    }
+
+    /// The same, and removes the file before it is read; `None`: it is not there, and nothing was removed. So nothing is
+    /// removed that is not given.
+    pub fn take(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, PlaceError> {
+        let read = self.read_then(name, most, || self.remove_file(name).map(drop))?;
+        Ok(read.map(|(_, bytes)| bytes))
+    }
+
+    fn read_then(
+        &self,
+        name: &str,
+        most: u64,
+        opened: impl FnOnce() -> Result<(), PlaceError>,
+    ) -> Result<Option<(Stamp, Vec<u8>)>, PlaceError> {
         let full = self.named(name)?;
         // A pipe of this name must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -222,6 +238,7 @@ impl Dir {
         if !is_our_file(&stat) {
             return Err(not_ours(full, "is another user's or no regular file"));
         }
+        opened()?;
         let mut bytes = Vec::new();
         let read = File::from(fd).take(most.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| PlaceError::Io { name: full.clone(), error })?;

@@ -28,6 +28,7 @@ fn response(id: &str) -> SpoolResponse {
         surface: None,
         text: "denied".to_owned(),
         settled_at: None,
+        request: None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use askd_agents::spool::machine::{Action, AskNo, Evidence, Found, Id, Machine};
 use askd_agents::spool::wire;
+use askd_client::spool::{Put, digest_of};
 use askd_core::{AskId, Command, Decision, LinkId, OutcomeKind, Refusal};
 use askd_wire::{Observation, ObservationBatch, RaiseAsk};
 use serde_json::Value;
@@ -71,6 +72,11 @@ struct Child {
     other: Option<bool>,
     /// Somebody took its request away while it waited: whoever serves may never have seen it.
     robbed: bool,
+    /// Its answer was in place and went together with its request: it may have been fetched, as far as anybody can say.
+    lost: bool,
+    /// What it asks; the next one of its name asks something else.
+    text: String,
+    number: usize,
 }
 
 pub(crate) struct World {
@@ -82,10 +88,13 @@ pub(crate) struct World {
     /// Who holds the session's lock.
     holder: Option<usize>,
     children: BTreeMap<String, Child>,
+    /// Those whose names others have now.
+    past: Vec<(String, Child)>,
+    begun: usize,
     now: Duration,
     looked: Duration,
     server_died: bool,
-    /// What people said, by stem.
+    /// What people said, by what was asked.
     said: BTreeMap<String, Vec<Decision>>,
     pub(crate) happened: BTreeSet<&'static str>,
 }
@@ -100,6 +109,8 @@ impl World {
             servers: [None, None],
             holder: None,
             children: BTreeMap::new(),
+            past: Vec::new(),
+            begun: 0,
             now: Duration::from_secs(100_000),
             looked: Duration::ZERO,
             server_died: false,
@@ -123,7 +134,7 @@ impl World {
 
     fn step(&mut self) {
         match self.dice.below(100) {
-            0..7 if self.children.len() < 8 => self.child_begins(),
+            0..7 if self.begun < 10 => self.child_begins(),
             7..35 => self.child_works(),
             35..60 => self.thread_works(),
             60..72 => self.look(),
@@ -146,7 +157,16 @@ impl World {
     // ---- requesters
 
     fn child_begins(&mut self) {
-        let stem = format!("r{}", self.children.len());
+        // A name that somebody had who is gone, with or without his answer, is used again.
+        let over = |(_, child): &(&String, &Child)| child.step == Step::Done || child.dead;
+        let free: Vec<String> = self.children.iter().filter(over).map(|(stem, _)| stem.clone()).collect();
+        let stem = if !free.is_empty() && self.dice.percent(50) {
+            free[self.dice.index(free.len())].clone()
+        } else {
+            format!("r{}", self.children.len())
+        };
+        self.begun += 1;
+        let number = self.begun;
         let limit = self.dice.percent(40).then_some(LIMIT);
         let child = Child {
             step: Step::Make,
@@ -157,8 +177,14 @@ impl World {
             dead: false,
             other: None,
             robbed: false,
+            lost: false,
+            text: String::new(),
+            number,
         };
-        self.children.insert(stem, child);
+        if let Some(before) = self.children.insert(stem.clone(), child) {
+            self.past.push((stem, before));
+            self.happen("a name was used again");
+        }
     }
 
     fn child_works(&mut self) {
@@ -185,8 +211,10 @@ impl World {
             Step::Write => {
                 let limit = child.limit.map(|l| format!(r#","gives_up_secs":{}"#, l.as_secs()));
                 let limit = limit.unwrap_or_default();
+                let number = child.number;
                 let text =
-                    format!(r#"{{"askd":1,"id":"{stem}","tool":"T","input":{{"n":"{stem}"}}{limit}}}"#);
+                    format!(r#"{{"askd":1,"id":"{stem}","tool":"T","input":{{"n":{number}}}{limit}}}"#);
+                child.text.clone_from(&text);
                 if self.disk.write(Which::Requests, stem, &text) {
                     child.step = Step::Wait;
                     child.since = now;
@@ -196,7 +224,12 @@ impl World {
                 }
             }
             Step::Wait => {
-                if let Some((_, text)) = self.disk.read(Which::Responses, stem) {
+                let response = self.disk.read(Which::Responses, stem).map(|(_, text)| text);
+                // One that says that it answers another request is not for this one.
+                let is_to = |text: &String| {
+                    wire::answers(text.as_bytes()).is_none_or(|to| to == digest_of(child.text.as_bytes()))
+                };
+                if let Some(text) = response.filter(is_to) {
                     child.got = Some(serde_json::from_str(&text).unwrap());
                     self.disk.remove(Which::Responses, stem);
                     child.step = Step::Remove;
@@ -245,6 +278,8 @@ impl World {
     // ---- everybody else
 
     fn somebody_removes(&mut self) {
+        let answered: BTreeSet<String> =
+            self.disk.look().into_iter().flat_map(|seen| seen.responses).collect();
         match self.dice.below(8) {
             0 => self.disk.remove_all(Some(Which::Responses)),
             1 => self.disk.remove_all(Some(Which::Requests)),
@@ -254,6 +289,9 @@ impl World {
             _ => self.disk.rude_clean_up(),
         }
         for (stem, child) in &mut self.children {
+            child.lost |= child.step == Step::Wait
+                && answered.contains(stem)
+                && self.disk.read(Which::Responses, stem).is_none();
             child.robbed |= child.step == Step::Wait && self.disk.read(Which::Requests, stem).is_none();
         }
         self.happen("somebody removed");
@@ -277,12 +315,8 @@ impl World {
     }
 
     fn person_answers(&mut self) {
-        let open: Vec<(AskId, String)> = self
-            .daemon
-            .asks()
-            .filter(|(_, ask)| ask.is_open())
-            .filter_map(|(id, ask)| Some((id, ask.ask.lineage.call.clone()?)))
-            .collect();
+        let open: Vec<(AskId, String)> =
+            self.daemon.asks().filter(|(_, ask)| ask.is_open()).map(|(id, ask)| (id, asked(ask))).collect();
         if open.is_empty() || !self.daemon.is_up() {
             return;
         }
@@ -376,6 +410,11 @@ impl World {
                     evidence: if child.dead { Evidence::Gone } else { Evidence::Unknown },
                     age: self.now - child.since,
                     answered: self.disk.read(Which::Responses, stem).map(|(_, text)| text.into_bytes()),
+                    outdated: self
+                        .disk
+                        .read(Which::Responses, stem)
+                        .is_some_and(|(written, _)| written.inode < stamp.inode),
+                    kept_in: seen.as_ref().and_then(|seen| seen.requests_dir.filter(|_| seen.kept)),
                 };
                 server.machine.found(id, found, self.now, WALL);
             }
@@ -430,15 +469,51 @@ impl World {
                 });
                 order(no, Order::Elsewhere(said));
             }
-            Action::Answer(id, bytes) => {
-                let put = self.disk.put(&id.stem, &String::from_utf8(bytes).unwrap());
+            Action::Answer(id, bytes, beside) => {
+                let request =
+                    self.disk.read(Which::Requests, &id.stem).map(|(_, text)| digest_of(text.as_bytes()));
+                let is_there =
+                    request.as_ref().map_or(beside.or_none, |digest| beside.digest.as_ref() == Some(digest));
+                if !is_there {
+                    self.happened.insert("an answer found another request in its place");
+                    return server.machine.not_beside(&id, self.now);
+                }
+                let there = self.disk.read(Which::Responses, &id.stem).map(|(_, text)| text);
+                let put = self.disk.put(&id.stem, &String::from_utf8(bytes.clone()).unwrap());
                 if put.is_err() {
                     self.happened.insert("the disk was full");
                 }
-                server.machine.placed(&id, put, self.now);
+                if put == Ok(Put::Placed) && wire::says(&bytes).is_some() {
+                    // Beside a request lies no answer but its own, and nobody's that people did not give to that.
+                    let to = wire::answers(&bytes);
+                    assert!(request.is_none() || request == to, "seed {}: another one's answer", self.seed);
+                    let kind = if wire::says(&bytes) == Some(true) {
+                        OutcomeKind::Allowed
+                    } else {
+                        OutcomeKind::Denied
+                    };
+                    let children = self.children.values().chain(self.past.iter().map(|(_, child)| child));
+                    let mut to = children.filter(|child| to == Some(digest_of(child.text.as_bytes())));
+                    let number = to.next().unwrap().number.to_string();
+                    let settled = |ask: &askd_core::AskState| {
+                        asked(ask) == number
+                            && ask.outcome.as_ref().is_some_and(|outcome| outcome.kind == kind)
+                    };
+                    assert!(
+                        self.daemon.asks().any(|(_, ask)| settled(ask)),
+                        "seed {}: nobody gave this answer to {number}",
+                        self.seed
+                    );
+                }
+                server.machine.placed(&id, put, there.as_ref().map(String::as_bytes), self.now);
             }
             Action::RemoveRequest(id) => self.disk.remove(Which::Requests, &id.stem),
-            Action::RemoveResponse(id) => self.disk.remove(Which::Responses, &id.stem),
+            Action::RemoveResponse(id, bytes) => {
+                let there = self.disk.read(Which::Responses, &id.stem).map(|(_, text)| text);
+                if bytes.is_empty() || there.is_some_and(|there| there.as_bytes() == bytes) {
+                    self.disk.remove(Which::Responses, &id.stem);
+                }
+            }
             Action::Leave(_) => {
                 self.disk.leave();
                 if self.holder == Some(n) {
@@ -474,7 +549,7 @@ impl World {
             let known = self
                 .daemon
                 .asks()
-                .find(|(_, ask)| ask.ask.lineage.call == thread.raise.tool_call)
+                .find(|(_, ask)| asked(ask) == asks(&thread.raise))
                 .map(|(id, ask)| (id, ask.outcome.as_ref().map(|outcome| outcome.kind)));
             let ours = match known {
                 Some((_, Some(kind))) => {
@@ -593,7 +668,8 @@ impl World {
                 }
             }
         }
-        let dead = self.children.values().any(|child| child.dead || child.other.is_some());
+        let all = self.children.values().chain(self.past.iter().map(|(_, child)| child));
+        let dead = all.into_iter().any(|child| child.dead || child.other.is_some());
         if !self.server_died && !dead {
             // Of a requester without a limit nobody can say that it will not come for an answer that somebody took
             // away and that was put in place again.
@@ -609,10 +685,10 @@ impl World {
 
     fn judge(&mut self) {
         let seed = self.seed;
-        for (stem, child) in &self.children {
-            let asks: Vec<_> =
-                self.daemon.asks().filter(|(_, ask)| ask.ask.lineage.call.as_deref() == Some(stem)).collect();
-            let said = self.said.get(stem).map(Vec::as_slice).unwrap_or_default();
+        for (stem, child) in self.children.iter().chain(self.past.iter().map(|(stem, child)| (stem, child))) {
+            let number = child.number.to_string();
+            let asks: Vec<_> = self.daemon.asks().filter(|(_, ask)| asked(ask) == number).collect();
+            let said = self.said.get(&number).map(Vec::as_slice).unwrap_or_default();
             if !self.server_died {
                 assert!(asks.len() <= 1, "seed {seed}: {stem} was asked {} times", asks.len());
                 assert!(said.len() <= 1, "seed {seed}: {stem} was answered {} times", said.len());
@@ -636,7 +712,7 @@ impl World {
                 // With its server alive all the time, whoever waits gets an answer; but for one whose request went before
                 // it was seen, and one that somebody else has answered in a directory that was taken away then.
                 assert!(
-                    child.robbed && asks.is_empty() || child.other.is_some(),
+                    child.robbed && (asks.is_empty() || child.lost) || child.other.is_some(),
                     "seed {seed}: {stem} waits for ever at {:?}, asked {}, said {said:?}",
                     child.step,
                     asks.len()
@@ -650,6 +726,20 @@ impl World {
             }
         }
     }
+}
+
+/// Which request an ask is of.
+fn asked(ask: &askd_core::AskState) -> String {
+    number_in(ask.ask.action.input.as_deref())
+}
+
+fn asks(raise: &RaiseAsk) -> String {
+    number_in(raise.action.input.as_ref().map(|raw| raw.get()))
+}
+
+fn number_in(input: Option<&str>) -> String {
+    let input: Value = serde_json::from_str(input.unwrap_or("null")).unwrap_or_default();
+    input["n"].to_string()
 }
 
 fn id(stem: &str) -> Id {

@@ -264,13 +264,47 @@ fn f6_whatever_is_removed_between_asking_and_answering_the_answer_arrives() {
         assert_eq!(tree.fetch("s", name)["outcome"], "allowed", "{name}");
         assert_eq!(times_asked(&world, name), 1, "{name}");
     }
-    // Removed under an answer that is in place already: it is put there again.
+    // Removed under an answer that is in place already: it is put beside its request again.
     tree.ask("s", "late");
     answer(&world, "allow", "late", &[]);
     tree.answer("s", "late");
     remove(&tree.session("s"));
+    until("written again", || tree.write("s", "late", &own("late", "late", &[])).ok());
     assert_eq!(tree.fetch("s", "late")["outcome"], "allowed");
     assert_eq!(times_asked(&world, "late"), 1);
+}
+
+#[test]
+fn f2_an_id_that_is_used_again_is_asked_again_and_never_gets_the_answer_to_another_request() {
+    let (world, tree) = started();
+    let server = serve(&world, &tree, &[]);
+    // Fetched, and the next one has its name at once.
+    tree.write("s", "deploy", &own("deploy", "stage", &[])).unwrap();
+    answer(&world, "allow", "stage", &[]);
+    tree.fetch("s", "deploy");
+    tree.write("s", "deploy", &own("deploy", "production", &[])).unwrap();
+    answer(&world, "deny", "production", &[]);
+    assert_eq!(tree.fetch("s", "deploy")["outcome"], "denied");
+    // Not fetched, by a requester that is gone; also when askd was started anew in between.
+    tree.write("s", "job", &own("job", "make a", &[])).unwrap();
+    answer(&world, "allow", "make a", &[]);
+    tree.answer("s", "job");
+    server.signal(Signal::KILL);
+    drop(server);
+    tree.write("s", "job", &own("job", "make b", &[])).unwrap();
+    let _server = serve(&world, &tree, &[]);
+    world.open("make b");
+    until("the first answer is gone", || (!tree.response("s", "job").exists()).then_some(()));
+    answer(&world, "deny", "make b", &[]);
+    assert_eq!(tree.fetch("s", "job")["outcome"], "denied");
+    // With its whole directory.
+    tree.write("s", "once", &own("once", "make c", &[])).unwrap();
+    answer(&world, "allow", "make c", &[]);
+    tree.answer("s", "once");
+    remove(&tree.session("s"));
+    until("written", || tree.write("s", "once", &own("once", "make d", &[])).ok());
+    answer(&world, "deny", "make d", &[]);
+    assert_eq!(tree.fetch("s", "once")["outcome"], "denied");
 }
 
 #[test]

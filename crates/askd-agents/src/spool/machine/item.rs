@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use askd_client::spool::Stamp;
 
-use super::{AFTER, AskNo, MARGIN, Now, SETTLED, TORN};
+use super::{AFTER, AskNo, Beside, MARGIN, Now, SETTLED, TORN};
 use crate::spool::wire::Request;
 
 #[derive(Debug)]
@@ -28,6 +28,14 @@ pub(super) struct Item {
     pub(super) over: Option<Over>,
     /// The last look saw its request.
     pub(super) has_request: bool,
+    /// The last look saw its response.
+    pub(super) has_response: bool,
+    /// How often the very same request was there before and had its answer.
+    pub(super) turn: u32,
+    /// An answer to another request lay there when the look began that found it.
+    pub(super) cleared: bool,
+    /// Its content may be another one, whatever its stamp is.
+    pub(super) reread: bool,
     /// When a look at its files is wanted sooner than the usual one.
     pub(super) look_at: Option<Now>,
     /// Its request went with the whole directory: its requester may well wait.
@@ -84,6 +92,10 @@ impl Item {
             recall: None,
             over: None,
             has_request: true,
+            has_response: false,
+            turn: 0,
+            cleared: false,
+            reread: false,
             look_at: None,
             displaced: false,
             disturbed: false,
@@ -105,6 +117,14 @@ impl Item {
     /// Its response was there at first sight, and it is not known yet whose it is.
     pub(super) fn may_be_ours(&self) -> bool {
         self.recall.is_some() && matches!(self.phase, Phase::Placed { ours: false, .. })
+    }
+
+    /// Beside what its answer may be put.
+    pub(super) fn beside(&self) -> Beside {
+        let again = matches!(self.phase, Phase::Holding { again: true, .. });
+        let digest = self.request.as_ref().map(|request| request.digest.clone());
+        // One that was in place may have been fetched before everything was taken away: it goes to its request only.
+        Beside { digest, or_none: self.displaced && !again }
     }
 
     /// Somebody may still answer it, or its answer is to be put in place.

@@ -27,7 +27,7 @@ use std::time::Duration;
 use askd_client::spool::{Put, Stamp};
 use askd_wire::{Instance, Outcome, RaiseAsk};
 
-use super::wire::{Request, Unreadable};
+use super::wire::{self, Request, Unreadable};
 use item::{Item, Over, Phase};
 use room::Room;
 use session::Session;
@@ -43,6 +43,8 @@ pub const TORN: Duration = Duration::from_secs(5);
 const SETTLED: Duration = Duration::from_millis(400);
 /// How long a response may be away beside its request until it is put in place again.
 const LOST_RESPONSE: Duration = Duration::from_secs(2);
+/// How long an answer that went with its directories waits for its request to be there again.
+const GONE: Duration = Duration::from_secs(30);
 /// How long before a requester stops waiting it gets the true reason.
 const MARGIN: Duration = Duration::from_secs(3);
 /// How long after a requester's own time what is left of it is removed.
@@ -123,6 +125,19 @@ pub struct Found {
     pub age: Duration,
     /// The response that is there already.
     pub answered: Option<Vec<u8>>,
+    /// That response was written before the request was.
+    pub outdated: bool,
+    /// Which directory the request is in, where both are in place with their sentinels.
+    pub kept_in: Option<(u64, u64)>,
+}
+
+/// The request that an answer is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beside {
+    /// Of its bytes; `None`: it could not be read, and its answer says no more than that.
+    pub digest: Option<String>,
+    /// It was taken away with its whole directory: its requester may wait all the same.
+    pub or_none: bool,
 }
 
 /// What is to be done, in this order.
@@ -144,10 +159,12 @@ pub enum Action {
     AnsweredElsewhere(AskNo, Id),
     /// Nothing more comes for this ask.
     Over(AskNo),
-    /// Put the response in place; told by [`Machine::placed`].
-    Answer(Id, Vec<u8>),
+    /// Put the response in place if the request that it is for is there, and never beside another one; told by
+    /// [`Machine::placed`], or by [`Machine::not_beside`].
+    Answer(Id, Vec<u8>, Beside),
     RemoveRequest(Id),
-    RemoveResponse(Id),
+    /// Remove the response if it has these bytes; without any: whatever it has.
+    RemoveResponse(Id, Vec<u8>),
     /// Rewrite the serving record.
     Beat(String),
     /// Take the serving record away.
@@ -167,6 +184,10 @@ pub struct Machine {
     /// Since when the daemon is away.
     away: Option<Now>,
     room: Room,
+    /// Requests that had their answer, with how often they had one: the very same again is asked again.
+    had: BTreeMap<(Id, String), (u32, Now)>,
+    /// The last point in time that was told.
+    at: Now,
     actions: Vec<Action>,
 }
 
@@ -208,13 +229,23 @@ impl Machine {
 
     /// A file that was wanted.
     pub fn found(&mut self, id: Id, found: Found, now: Now, wall_ms: i64) {
+        let mut found = found;
+        let in_place = found.kept_in.is_some()
+            && self.sessions.get(&id.session).is_some_and(|session| session.is_kept_in(found.kept_in));
         if let Some(item) = self.items.get_mut(&id) {
             let same = match (&item.request, &found.request) {
-                (Some(old), Ok(new)) => old.is_same(new),
+                (Some(old), Ok(new)) => old.digest == new.digest,
                 _ => false,
             };
+            // Written anew in directories that stayed, beside its answer or after that was fetched: it is asked again.
+            let anew = matches!(item.phase, Phase::Placed { .. })
+                && item.stamp != found.stamp
+                && in_place
+                && !item.disturbed
+                && !item.displaced;
+            item.reread = false;
             match &item.phase {
-                _ if same => {
+                _ if same && !anew => {
                     item.stamp = found.stamp;
                     return;
                 }
@@ -222,13 +253,23 @@ impl Machine {
                 Phase::Torn { .. } if item.stamp == found.stamp && found.request.is_err() => return,
                 Phase::Torn { .. } => {}
                 Phase::Waiting { .. } => self.withdraw(&id, "superseded"),
-                // It has its answer; what came under its name afterwards waits until that is fetched.
-                Phase::Ending { .. } | Phase::Holding { .. } | Phase::Placed { .. } => return,
+                Phase::Ending { .. } | Phase::Holding { .. } | Phase::Placed { .. } => {}
             }
-            if let Some(Phase::Torn { no: Some(no), .. }) = self.items.remove(&id).map(|item| item.phase) {
-                self.actions.push(Action::Withdraw(no, "superseded"));
+            self.replaced(&id, &mut found, in_place, now);
+        }
+        if let (Some(response), Ok(request)) = (&found.answered, &found.request) {
+            // One that an askd left there, and that answers another request of this name.
+            let other = wire::answers(response).map_or(found.outdated, |digest| digest != request.digest);
+            if other && wire::is_askds(response) {
+                self.tell(format!(
+                    "{id}: an answer to an earlier request of this name lay there; it is removed"
+                ));
+                self.actions.push(Action::RemoveResponse(id.clone(), response.clone()));
+                (found.answered, found.outdated) = (None, true);
             }
         }
+        let cleared = found.outdated && found.answered.is_none();
+        let turn = self.turn(&id, &found);
         self.session(&id.session, now).active(now);
         let limit = found.request.as_ref().ok().and_then(|request| request.limit);
         let is_past = limit.is_some_and(|limit| found.age >= limit + AFTER);
@@ -236,6 +277,7 @@ impl Machine {
         if let Some(response) = found.answered {
             let died = (found.evidence == Evidence::Gone).then_some(DIED);
             let mut item = Item::new(found.stamp, None, limit, found.age, now);
+            item.turn = turn;
             item.over = died;
             item.phase = Phase::placed(None, response, false);
             item.request = found.request.ok();
@@ -251,9 +293,6 @@ impl Machine {
             self.actions.push(Action::RemoveRequest(id));
             return;
         }
-        if turned_away.is_some() && found.request.is_err() {
-            return;
-        }
         let process = match found.evidence {
             Evidence::Process { pid, start } => Some((pid, start)),
             Evidence::Unknown | Evidence::Gone => None,
@@ -262,6 +301,7 @@ impl Machine {
         let age = if is_past && process.is_some() { Duration::ZERO } else { found.age };
         let mut item = Item::new(found.stamp, process, limit, age, now);
         item.unread = matches!(found.request, Err(Unreadable::File(_)));
+        (item.turn, item.cleared) = (turn, cleared);
         self.actions.push(Action::Keep(id.session.clone()));
         self.opened(&id.session, now);
         match found.request {
@@ -286,11 +326,19 @@ impl Machine {
             Ok(request) => {
                 let no = self.number();
                 let left = item.left(now);
-                let mut raise = request.raise(left, left.unwrap_or(IDLE).max(Duration::from_secs(30)));
+                let grace = left.unwrap_or(IDLE).max(Duration::from_secs(30));
+                let mut raise = request.raise(left, grace, turn);
                 raise.instance = process.map(|(pid, start)| Instance { pid, start });
                 self.actions.push(Action::Raise(no, Box::new(raise)));
                 item.phase = Phase::Waiting { no };
                 item.request = Some(request);
+            }
+            Err(_) if turned_away.is_some() => {
+                let Some(target) = decoded(&id.session) else { return };
+                let bytes = wire::unreadable(&id.stem, &target, turned_away.unwrap_or_default(), wall_ms);
+                self.items.insert(id.clone(), item);
+                self.hold(id, None, bytes, now);
+                return;
             }
             Err(why) => {
                 item.phase = Phase::Torn { why: why.to_string(), since: now, no: None };
@@ -352,7 +400,8 @@ impl Machine {
     }
 
     /// What became of [`Action::Answer`].
-    pub fn placed(&mut self, id: &Id, result: Result<Put, String>, now: Now) {
+    /// `there`: where one was there already, what it says.
+    pub fn placed(&mut self, id: &Id, result: Result<Put, String>, there: Option<&[u8]>, now: Now) {
         let Some(item) = self.items.get_mut(id) else { return };
         let Phase::Holding { no, bytes, tries, again, .. } = &mut item.phase else { return };
         match result {
@@ -369,10 +418,18 @@ impl Machine {
             }
             Ok(Put::Taken) => {
                 let (no, again) = (*no, *again);
+                let (said, says) = (wire::says(bytes), there.and_then(wire::says));
+                let is_ours = again || there == Some(&**bytes);
+                let there = there.map(<[u8]>::to_vec).unwrap_or_default();
                 item.phase = Phase::placed(None, Vec::new(), again);
                 match no {
                     // What we put there ourselves came back, or never was away.
-                    Some(no) if again => item.phase = Phase::placed(Some(no), Vec::new(), true),
+                    Some(no) if again => item.phase = Phase::placed(Some(no), there, true),
+                    // Another server put it there, with the outcome that the ask has.
+                    Some(no) if is_ours || said.is_some() && said == says => {
+                        item.phase = Phase::placed(Some(no), there, is_ours);
+                        self.actions.push(Action::Handed(no));
+                    }
                     Some(no) => {
                         let text = "somebody else answered it first; the answer given here came too late";
                         self.actions.push(Action::Tell(format!("{id}: {text}")));
@@ -395,6 +452,16 @@ impl Machine {
         }
     }
 
+    /// The request that an answer is for is not there, or is another one by now: nothing was put in place.
+    pub fn not_beside(&mut self, id: &Id, now: Now) {
+        let Some(item) = self.items.get_mut(id) else { return };
+        if let Phase::Holding { next, .. } = &mut item.phase {
+            // What became of it is seen at the next look, which is before that.
+            *next = Some(now + SETTLED);
+            (item.reread, item.look_at) = (true, Some(now));
+        }
+    }
+
     /// The process of this requester has ended.
     pub fn died(&mut self, id: &Id) {
         self.end(id, DIED);
@@ -402,6 +469,7 @@ impl Machine {
 
     /// Time has passed. `wall_ms`: milliseconds since 1970, for what is written.
     pub fn tick(&mut self, now: Now, wall_ms: i64) {
+        self.at = now;
         let due: Vec<Id> =
             self.items.iter().filter(|(_, i)| i.is_due(now)).map(|(id, _)| id.clone()).collect();
         for id in due {
@@ -420,7 +488,7 @@ impl Machine {
         match &mut item.phase {
             Phase::Torn { why, since, no } if now >= *since + TORN => {
                 let bytes = match decoded(&id.session) {
-                    Some(target) => super::wire::unreadable(&id.stem, &target, why, wall_ms),
+                    Some(target) => wire::unreadable(&id.stem, &target, why, wall_ms),
                     None => return,
                 };
                 let no = *no;
@@ -442,8 +510,9 @@ impl Machine {
             Phase::Holding { bytes, next, .. } if next.is_some_and(|next| now >= next) => {
                 *next = None;
                 let bytes = bytes.clone();
+                let beside = item.beside();
                 self.actions.push(Action::Keep(id.session.clone()));
-                self.actions.push(Action::Answer(id.clone(), bytes));
+                self.actions.push(Action::Answer(id.clone(), bytes, beside));
             }
             _ => {}
         }
@@ -461,11 +530,12 @@ impl Machine {
         let Some(item) = self.items.remove(id) else { return };
         match item.phase {
             // The first response is not ours to remove.
-            Phase::Placed { ours: false, .. } => {}
-            Phase::Placed { no, .. } => {
+            Phase::Placed { ours: false, no, .. } => self.actions.extend(no.map(Action::Over)),
+            Phase::Placed { no, bytes, .. } => {
                 self.tell(format!("{id}: {why} and did not fetch its answer"));
                 self.actions.extend(no.or(item.recall).map(Action::Over));
-                self.actions.push(Action::RemoveResponse(id.clone()));
+                self.actions.push(Action::RemoveResponse(id.clone(), bytes));
+                self.remember(id, item.request.as_ref(), item.turn, self.at);
             }
             Phase::Holding { no, .. } => {
                 self.tell(format!("{id}: {why} before its answer could be put in place"));
@@ -488,8 +558,9 @@ impl Machine {
         let Some(item) = self.items.get_mut(&id) else { return };
         item.phase = Phase::Holding { no, bytes: bytes.clone(), tries: 0, next: None, again: false };
         self.session(&id.session, now).active(now);
+        let beside = self.items.get(&id).map(Item::beside);
         self.actions.push(Action::Keep(id.session.clone()));
-        self.actions.push(Action::Answer(id, bytes));
+        self.actions.extend(beside.map(|beside| Action::Answer(id, bytes, beside)));
     }
 
     fn number(&mut self) -> AskNo {

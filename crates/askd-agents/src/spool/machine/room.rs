@@ -44,7 +44,9 @@ impl Machine {
     /// The content of this file is needed.
     pub fn wants(&mut self, id: &Id, stamp: Stamp, now: Now) -> bool {
         if let Some(item) = self.items.get(id) {
-            return item.stamp != stamp || item.unread && matches!(item.phase, Phase::Torn { .. });
+            return item.stamp != stamp
+                || item.reread
+                || item.unread && matches!(item.phase, Phase::Torn { .. });
         }
         let Some(full) = self.full_for(&id.session) else {
             self.room.waiting.remove(id);

@@ -3,7 +3,7 @@
 use askd_wire::RaiseAsk;
 
 use super::item::{Item, Phase};
-use super::{AWAY, Action, BEAT, IDLE, Id, Kept, LOST_RESPONSE, Machine, Now, SETTLED, Seen, decoded};
+use super::{AWAY, Action, BEAT, GONE, IDLE, Id, Kept, LOST_RESPONSE, Machine, Now, SETTLED, Seen, decoded};
 use crate::spool::wire;
 
 #[derive(Debug)]
@@ -50,6 +50,13 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Its `requests/` is the one that the sentinels were made in.
+    pub(super) fn is_kept_in(&self, dir: Option<(u64, u64)>) -> bool {
+        self.requests_dir == dir
+    }
+}
+
 impl Machine {
     pub(super) fn session(&mut self, name: &str, now: Now) -> &mut Session {
         self.sessions.entry(name.to_owned()).or_insert_with(|| Session::new(now))
@@ -90,6 +97,7 @@ impl Machine {
         let nothing = Seen::default();
         let (is_there, seen) = (seen.is_some(), seen.unwrap_or(&nothing));
         let ids: Vec<Id> = self.of_session(name).map(|(id, _)| id.clone()).collect();
+        self.waits_only(name, |stem| seen.requests.contains_key(stem));
         if !is_there && ids.is_empty() && !self.sessions.get(name).is_some_and(|session| session.chosen) {
             if self.sessions.remove(name).is_some() {
                 self.actions.push(Action::Unbeat(name.to_owned()));
@@ -97,7 +105,6 @@ impl Machine {
             }
             return;
         }
-        self.waits_only(name, |stem| seen.requests.contains_key(stem));
         let session = self.session(name, now);
         session.other_serves = seen.other_serves;
         session.seen_dir = seen.requests_dir;
@@ -136,8 +143,10 @@ impl Machine {
 
     fn look(&mut self, id: &Id, seen: &Seen, (in_place, was_kept): (bool, bool), now: Now) {
         let Some(item) = self.items.get_mut(id) else { return };
-        let (request, response) = (seen.requests.contains_key(&id.stem), seen.responses.contains(&id.stem));
-        item.has_request = request;
+        let (request, mut response) =
+            (seen.requests.contains_key(&id.stem), seen.responses.contains(&id.stem));
+        response &= !std::mem::take(&mut item.cleared);
+        (item.has_request, item.has_response) = (request, response);
         if request || in_place {
             // Away with its directories once: that those are there again does not bring it back.
             item.displaced &= !request;
@@ -157,26 +166,38 @@ impl Machine {
                     self.gone(id, now);
                 }
             }
-            Phase::Placed { ours: false, .. } => {
+            Phase::Placed { ours: false, no, .. } => {
+                let no = no.or(item.recall);
                 if item.missing(!request, now).is_some_and(|span| span >= SETTLED) {
                     // Both are away from directories that stayed: if it was ours, it was fetched.
                     let taken = !response && in_place && !item.disturbed;
                     let order = if taken { Action::Confirmed } else { Action::Over };
-                    self.actions.extend(item.recall.map(order));
-                    self.items.remove(id);
+                    self.actions.extend(no.map(order));
+                    self.forget(id, now);
                 }
             }
             Phase::Placed { .. } => {
-                let span = item.missing(!response, now);
-                // Both are away from their places: it was fetched. Away beside its request, or with its directories,
-                // it was taken from under its requester.
-                let fetched = !request && in_place;
-                if span.is_some() && !request && item.disturbed {
-                    self.again(id);
-                } else if fetched && span.is_some_and(|span| span >= SETTLED) {
-                    self.fetched(id);
-                } else if span.is_some_and(|span| span >= LOST_RESPONSE) {
-                    self.again(id);
+                // Its request was taken away beside it, and not with the directory: nobody comes for it.
+                let left = response && !request && in_place && !item.displaced;
+                let span = item.missing(!response || left, now);
+                let for_long = |patience| span.is_some_and(|span| span >= patience);
+                if left {
+                    if for_long(SETTLED) {
+                        self.left(id, now);
+                    }
+                } else if request {
+                    // Away beside its request it was taken from under its requester.
+                    if for_long(LOST_RESPONSE) {
+                        self.again(id);
+                    }
+                } else if in_place && !item.disturbed {
+                    // Both are away from their places: it was fetched.
+                    if for_long(SETTLED) {
+                        self.fetched(id, now);
+                    }
+                } else if for_long(GONE) {
+                    // With everything: whether it was fetched before cannot be told.
+                    self.went(id, now);
                 }
             }
         }
@@ -209,10 +230,32 @@ impl Machine {
         self.items.remove(id);
     }
 
-    fn fetched(&mut self, id: &Id) {
-        if let Some(no) = self.items.remove(id).and_then(|item| item.number()) {
-            self.actions.push(Action::Confirmed(no));
+    fn fetched(&mut self, id: &Id, now: Now) {
+        let no = self.forget(id, now);
+        self.actions.extend(no.map(Action::Confirmed));
+    }
+
+    /// Its requester left without it: an answer that lies there would be taken for that to the next of its name.
+    fn left(&mut self, id: &Id, now: Now) {
+        self.tell(format!("{id}: its requester left and did not fetch its answer"));
+        if let Some(Item { phase: Phase::Placed { bytes, .. }, .. }) = self.items.get(id) {
+            self.actions.push(Action::RemoveResponse(id.clone(), bytes.clone()));
         }
+        let no = self.forget(id, now);
+        self.actions.extend(no.map(Action::Over));
+    }
+
+    fn went(&mut self, id: &Id, now: Now) {
+        self.tell(format!("{id}: its answer went with its directory; whether it was fetched is not known"));
+        let no = self.forget(id, now);
+        self.actions.extend(no.map(Action::Over));
+    }
+
+    /// It is over; the very same request later is asked again. Gives its number.
+    fn forget(&mut self, id: &Id, now: Now) -> Option<super::AskNo> {
+        let item = self.items.remove(id)?;
+        self.remember(id, item.request.as_ref(), item.turn, now);
+        item.number()
     }
 
     /// The response was removed under its requester.
@@ -225,8 +268,9 @@ impl Machine {
         let (no, bytes) = (*no, std::mem::take(bytes));
         item.missing_since = None;
         item.phase = Phase::Holding { no, bytes: bytes.clone(), tries: 0, next: None, again: true };
+        let beside = item.beside();
         self.actions.push(Action::Keep(id.session.clone()));
-        self.actions.push(Action::Answer(id.clone(), bytes));
+        self.actions.push(Action::Answer(id.clone(), bytes, beside));
     }
 
     /// An unreadable request that is unreadable for a while is shown.
@@ -261,6 +305,7 @@ impl Machine {
     pub(super) fn tick_sessions(&mut self, now: Now) {
         self.show_unreadable(now);
         self.count_open();
+        self.forget_old(now);
         let serves = self.serves(now);
         let names: Vec<String> = self.sessions.keys().cloned().collect();
         for name in names {
@@ -295,9 +340,14 @@ impl Machine {
 
     /// askd stops: nothing of it stays that would keep others waiting.
     pub fn stop(&mut self) {
-        for item in self.items.values() {
+        for (id, item) in &self.items {
+            let left = item.has_response && !item.has_request && !item.displaced;
+            if let (Phase::Placed { ours: true, bytes, .. }, true) = (&item.phase, left) {
+                self.actions.push(Action::RemoveResponse(id.clone(), bytes.clone()));
+            }
             // Fetched a moment ago: nobody is left who could still be putting it back.
-            let taken = item.missing_since.is_some() && !item.has_request && !item.disturbed;
+            let gone = !item.has_response && !item.has_request;
+            let taken = item.missing_since.is_some() && gone && !item.disturbed;
             if let (Phase::Placed { no: Some(no), .. }, true) = (&item.phase, taken) {
                 self.actions.push(Action::Confirmed(*no));
             }

@@ -32,6 +32,8 @@ fn found(stem: &str, tool: &str, limit: Option<u64>) -> Found {
         evidence: Evidence::Unknown,
         age: Duration::ZERO,
         answered: None,
+        outdated: false,
+        kept_in: Some(DIR),
     }
 }
 
@@ -63,12 +65,14 @@ struct World {
     seen: Seen,
     /// Somebody took the directories, and the new ones got the numbers of the old.
     anew: bool,
+    /// The last response that was to be put in place.
+    bytes: Vec<u8>,
 }
 
 impl World {
     fn new() -> Self {
         let seen = Seen { requests_dir: Some(DIR), kept: true, ..Seen::default() };
-        Self { machine: Machine::new(), seen, anew: false }
+        Self { machine: Machine::new(), seen, anew: false, bytes: Vec::new() }
     }
 
     /// Everything that is to be done but what is only told.
@@ -90,13 +94,14 @@ impl World {
                 Action::Confirmed(no) => format!("confirmed {no}"),
                 Action::AnsweredElsewhere(no, _) => format!("elsewhere {no}"),
                 Action::Over(no) => format!("over {no}"),
-                Action::Answer(id, bytes) => {
+                Action::Answer(id, bytes, _) => {
+                    self.bytes.clone_from(&bytes);
                     let text = String::from_utf8(bytes).unwrap();
                     let outcome = text.split(r#""outcome":""#).nth(1).unwrap().split('"').next().unwrap();
                     format!("answer {} {outcome}", id.stem)
                 }
                 Action::RemoveRequest(id) => format!("remove request {}", id.stem),
-                Action::RemoveResponse(id) => format!("remove response {}", id.stem),
+                Action::RemoveResponse(id, _) => format!("remove response {}", id.stem),
                 Action::Unbeat(_) => "unbeat".to_owned(),
                 Action::Leave(_) => "leave".to_owned(),
             });
@@ -109,6 +114,29 @@ impl World {
         assert!(self.machine.wants(&id(stem), stamp(1), at(0)));
         self.machine.found(id(stem), found(stem, "T", limit), at(0), WALL);
         self.look(0);
+    }
+
+    /// It is written (anew).
+    fn found(&mut self, stem: &str, n: u64, tool: &str, ms: u64) {
+        self.seen.requests.insert(stem.to_owned(), stamp(n));
+        assert!(self.machine.wants(&id(stem), stamp(n), at(ms)));
+        let mut found = Found { stamp: stamp(n), ..found(stem, tool, None) };
+        found.kept_in = self.seen.requests_dir.filter(|_| self.seen.kept);
+        found.answered = self.seen.responses.contains(stem).then(|| self.bytes.clone());
+        self.machine.found(id(stem), found, at(ms), WALL);
+    }
+
+    /// Asked, allowed and in place.
+    fn answered(tool: &str) -> Self {
+        let mut w = Self::new();
+        w.found("a", 1, tool, 0);
+        w.look(0);
+        w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+        assert_eq!(w.take(), ["raise 1", "answer a allowed"]);
+        w.place("a", 10);
+        w.look(20);
+        assert_eq!(w.take(), ["handed 1"]);
+        w
     }
 
     fn look(&mut self, ms: u64) {
@@ -124,11 +152,13 @@ impl World {
 
     fn place(&mut self, stem: &str, ms: u64) {
         self.seen.responses.insert(stem.to_owned());
-        self.machine.placed(&id(stem), Ok(Put::Placed), at(ms));
+        self.machine.placed(&id(stem), Ok(Put::Placed), None, at(ms));
     }
 }
 
 const NONE: [&str; 0] = [];
+/// Some response of an askd.
+const ALLOWED: &[u8] = br#"{"askd":1,"id":"a","outcome":"allowed"}"#;
 
 #[test]
 fn f1_one_request_is_raised_once_answered_once_and_confirmed_when_it_was_fetched() {
@@ -182,7 +212,7 @@ fn f6_an_answer_that_cannot_be_placed_is_held_and_tried_again_and_nothing_is_ask
     assert_eq!(w.take(), ["raise 1", "answer a allowed"]);
     let mut now = 10;
     for _ in 0..20 {
-        w.machine.placed(&id("a"), Err("no space".to_owned()), at(now));
+        w.machine.placed(&id("a"), Err("no space".to_owned()), None, at(now));
         assert_eq!(w.take(), NONE);
         let due = w.machine.due().unwrap();
         assert!(due > at(now) && due <= at(now + 2000), "{due:?}");
@@ -211,18 +241,23 @@ fn f6_what_takes_the_whole_session_away_takes_no_ask_and_no_answer() {
     assert_eq!(w.take(), ["answer a allowed"]);
     w.place("a", 60_000);
     assert_eq!(w.take(), ["handed 1"]);
-    // Taken away again before it was fetched.
+    // Taken away again: whether it was fetched before cannot be told, so it goes to its request and to nothing else.
     w.nothing_there(61_000);
-    assert_eq!(w.take(), ["answer a allowed"]);
-    w.place("a", 61_000);
-    w.seen.requests_dir = Some((1, 4));
+    assert_eq!(w.take(), NONE);
+    w.seen = Seen { requests_dir: Some((1, 4)), kept: true, ..Seen::default() };
     w.look(61_001);
-    w.take();
-    w.look(61_002);
-    assert_eq!(w.take(), NONE, "it is there");
-    w.seen.responses.clear();
+    w.look(61_600);
+    assert_eq!(w.take(), NONE);
+    w.found("a", 2, "T", 62_000);
     w.look(62_000);
-    w.look(62_500);
+    w.look(64_000);
+    assert_eq!(w.take(), ["answer a allowed"], "nobody is asked twice");
+    w.place("a", 64_000);
+    w.look(64_001);
+    w.seen.requests.clear();
+    w.seen.responses.clear();
+    w.look(65_000);
+    w.look(65_500);
     assert_eq!(w.take(), ["confirmed 1"], "and was told as handed once");
 }
 
@@ -244,13 +279,18 @@ fn f6_an_answer_that_went_with_directories_which_were_made_again_between_two_loo
     w.take();
     w.anew = false;
     w.look(1000);
-    assert_eq!(w.take(), ["answer a allowed"]);
-    w.place("a", 1000);
     w.look(2000);
-    assert_eq!(w.take(), NONE);
-    w.seen.responses.clear();
-    w.look(3000);
+    assert_eq!(w.take(), NONE, "nor is it put where its request is not");
+    w.found("a", 2, "T", 2000);
+    w.look(2000);
     w.look(3500);
+    assert_eq!(w.take(), ["answer a allowed"]);
+    w.place("a", 3500);
+    w.look(3600);
+    w.seen.requests.remove("a");
+    w.seen.responses.clear();
+    w.look(4000);
+    w.look(4500);
     assert_eq!(w.take(), ["confirmed 1"], "from directories that stayed, it was fetched");
 }
 
@@ -306,8 +346,6 @@ fn f5_a_response_that_nobody_fetched_stays_until_its_requester_is_dead_or_out_of
         w.take();
         w.place("a", 10);
         assert_eq!(w.take(), ["handed 1"]);
-        // Its request is gone, as of a requester that takes that away first; it may still come for its answer.
-        w.seen.requests.clear();
         for ms in [1000, 2000, 300_000, end] {
             w.look(ms);
             assert_eq!(w.take(), NONE, "{limit:?} at {ms}");
@@ -316,6 +354,105 @@ fn f5_a_response_that_nobody_fetched_stays_until_its_requester_is_dead_or_out_of
             w.look(605_000);
             assert_eq!(w.take(), ["over 1", "remove response a", "remove request a"]);
         }
+    }
+}
+
+#[test]
+fn f2_an_answer_beside_no_request_goes_so_that_no_later_request_of_its_name_finds_it() {
+    let mut w = World::answered("T");
+    w.seen.requests.clear();
+    w.look(1000);
+    assert_eq!(w.take(), NONE);
+    w.look(1400);
+    assert_eq!(w.take(), ["remove response a", "over 1"]);
+    // When askd stops it does not stay either.
+    let mut w = World::answered("T");
+    w.seen.requests.clear();
+    w.look(1000);
+    w.machine.stop();
+    assert_eq!(w.take(), ["remove response a", "unbeat", "leave"]);
+    // One that is to be put in place where its request is not is held, and goes with its requester.
+    let mut w = World::new();
+    w.ask("a", None);
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    w.take();
+    w.machine.not_beside(&id("a"), at(10));
+    w.seen.requests.clear();
+    w.look(10);
+    w.look(420);
+    assert_eq!(w.take(), ["answer a allowed", "over 1"][1..]);
+    assert!(w.machine.is_idle());
+}
+
+#[test]
+fn f2_an_id_that_is_used_again_is_another_ask_in_every_phase() {
+    for (tool, fetched) in [("Other", true), ("T", true), ("Other", false), ("T", false)] {
+        // It has its answer, fetched or not, and the next one has its name before askd looks.
+        let mut w = World::answered("T");
+        if fetched {
+            w.seen.responses.clear();
+        }
+        w.found("a", 2, tool, 100);
+        let end: &[&str] = if fetched { &["confirmed 1"] } else { &["over 1", "remove response a"] };
+        w.look(100);
+        assert_eq!(w.take(), [end, &["raise 2"]].concat(), "{tool} {fetched}");
+        w.seen.responses.clear();
+        for ms in [1000, 2000, 5000, 60_000] {
+            w.look(ms);
+            assert_eq!(w.take(), NONE, "the first answer comes to nobody else");
+        }
+        w.machine.outcome(2, &outcome(Verdict::Deny, "person"), at(60_000), WALL);
+        assert_eq!(w.take(), ["answer a denied"]);
+    }
+    // Its answer is not in place yet, or its time is nearly over.
+    let mut w = World::new();
+    w.found("a", 1, "T", 0);
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    w.machine.placed(&id("a"), Err("no space".to_owned()), None, at(10));
+    w.take();
+    w.found("a", 2, "Other", 20);
+    assert_eq!(w.take(), ["over 1", "raise 2"]);
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(30), WALL);
+    assert_eq!(w.take(), ["over 1"]);
+}
+
+#[test]
+fn f2_the_daemon_knows_each_request_by_what_it_asks_and_by_its_turn() {
+    let keys = |w: &mut World| -> Vec<String> {
+        let all = w.machine.take();
+        all.into_iter()
+            .filter_map(|a| if let Action::Raise(_, raise) = a { Some(raise.key) } else { None })
+            .collect()
+    };
+    let mut w = World::new();
+    w.found("a", 1, "T", 0);
+    w.look(0);
+    let first = keys(&mut w).pop().unwrap();
+    w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
+    w.take();
+    w.place("a", 10);
+    w.seen.responses.clear();
+    w.found("a", 2, "Other", 100);
+    let other = keys(&mut w).pop().unwrap();
+    assert_ne!(first, other);
+    w.found("a", 3, "T", 200);
+    assert_eq!(keys(&mut w), [format!("{first}{}", wire::AGAIN)], "the very same again");
+}
+
+#[test]
+fn f2_an_answer_of_an_earlier_run_to_another_request_is_no_answer_to_this_one() {
+    let other = br#"{"askd":1,"id":"a","outcome":"allowed","request":"sha256:00"}"#;
+    for (response, outdated) in [(&other[..], false), (ALLOWED, true)] {
+        let mut w = World::new();
+        w.seen.requests.insert("a".to_owned(), stamp(1));
+        w.seen.responses.insert("a".to_owned());
+        let found = Found { answered: Some(response.to_vec()), outdated, ..found("a", "T", None) };
+        w.machine.found(id("a"), found, at(0), WALL);
+        w.look(0);
+        assert_eq!(w.take(), ["remove response a", "raise 1"]);
+        w.seen.responses.clear();
+        w.look(1000);
+        assert_eq!(w.take(), NONE);
     }
 }
 
@@ -341,7 +478,7 @@ fn f14_the_first_response_stands() {
     w.ask("a", None);
     w.machine.outcome(1, &outcome(Verdict::Allow, "person"), at(10), WALL);
     w.take();
-    w.machine.placed(&id("a"), Ok(Put::Taken), at(10));
+    w.machine.placed(&id("a"), Ok(Put::Taken), None, at(10));
     assert_eq!(w.take(), ["elsewhere 1"]);
 
     // Before askd came: it is not asked at all.
@@ -451,6 +588,8 @@ fn f11_an_unreadable_request_is_kept_shown_and_answered_only_after_it_stayed_as_
         evidence: Evidence::Unknown,
         age: Duration::ZERO,
         answered: None,
+        outdated: false,
+        kept_in: Some(DIR),
     };
     let mut w = World::new();
     w.seen.requests.insert("a".to_owned(), stamp(1));
@@ -577,6 +716,8 @@ fn s6_one_session_cannot_take_all_the_room_and_what_waits_is_taken_later() {
         evidence: Evidence::Unknown,
         age: Duration::ZERO,
         answered: (n == MOST).then(Vec::new),
+        outdated: false,
+        kept_in: Some(DIR),
     };
     for n in 0..MOST {
         let session = format!("s{}", n / MOST_OF_SESSION);
@@ -595,13 +736,13 @@ fn s6_one_session_cannot_take_all_the_room_and_what_waits_is_taken_later() {
         .take()
         .into_iter()
         .filter_map(|action| match action {
-            Action::Answer(id, _) => Some(id),
+            Action::Answer(id, _, _) => Some(id),
             _ => None,
         })
         .collect();
     assert_eq!(answered.len(), MOST + 1);
     for id in &answered {
-        w.machine.placed(id, Ok(Put::Placed), at(5000));
+        w.machine.placed(id, Ok(Put::Placed), None, at(5000));
     }
     w.machine.tick(at(5001), WALL);
     assert!(
@@ -728,6 +869,6 @@ fn f5_an_answer_that_an_earlier_run_put_in_place_is_known_again() {
     w.look(1000);
     w.look(3100);
     assert!(
-        w.machine.take().iter().any(|action| matches!(action, Action::Answer(_, bytes) if bytes == WHOSE))
+        w.machine.take().iter().any(|action| matches!(action, Action::Answer(_, bytes, _) if bytes == WHOSE))
     );
 }

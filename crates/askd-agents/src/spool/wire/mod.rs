@@ -14,7 +14,7 @@ mod pi;
 
 use std::time::Duration;
 
-use askd_client::spool::is_safe_stem;
+use askd_client::spool::{digest_of, is_safe_stem};
 use askd_wire::{Action, Attendance, Choice, Class, Outcome, RaiseAsk, RequesterKind, Subagent};
 use serde_json::{Map, Value};
 
@@ -49,6 +49,9 @@ pub enum Format {
     Own,
 }
 
+/// At the end of a key: the very same request was there before, and its answer was fetched.
+pub const AGAIN: char = '+';
+
 /// One request.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -62,6 +65,8 @@ pub struct Request {
     pub pid: Option<u32>,
     /// How long it waits, counted from its creation; `None`: until it takes its request away.
     pub limit: Option<Duration>,
+    /// Of the bytes of its file: what it asks, to the letter.
+    pub digest: String,
     action: Action,
     class: Class,
     attendance: Option<Attendance>,
@@ -77,22 +82,25 @@ pub struct Request {
 pub fn read(bytes: &[u8], stem: &str, target: &str, limit: Duration) -> Result<Request, Unreadable> {
     let object: Map<String, Value> =
         serde_json::from_slice(bytes).map_err(|error| Unreadable::NotJson(error.to_string()))?;
-    let request = match object.get("askd") {
+    let mut request = match object.get("askd") {
         Some(version) => own::read(bytes, version, target)?,
         None => pi::read(&object, target, limit)?,
     };
     if request.id != stem || !is_safe_stem(&request.id) {
         return Err(Unreadable::OtherId);
     }
+    request.digest = digest_of(bytes);
     Ok(request)
 }
 
 impl Request {
     /// What is raised. `left`: how much longer the requester waits by itself; `grace`: how long the ask outlives a lost
-    /// connection.
-    pub fn raise(&self, left: Option<Duration>, grace: Duration) -> RaiseAsk {
+    /// connection; `turn`: how often the very same request was there before and had its answer.
+    pub fn raise(&self, left: Option<Duration>, grace: Duration, turn: u32) -> RaiseAsk {
+        let mut key = format!("spool:{}:{}:{}", self.target, self.id, self.digest);
+        key.extend((0..turn).map(|_| AGAIN));
         RaiseAsk {
-            key: format!("spool:{}:{}:{}", self.target, self.id, self.created_ms.unwrap_or(0)),
+            key,
             action: self.action.clone(),
             class: self.class,
             attendance: self.attendance,
@@ -121,22 +129,11 @@ impl Request {
         }
     }
 
-    /// It asks the very same thing.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let input = |request: &Self| request.action.input.as_ref().map(|raw| raw.get().to_owned());
-        self.id == other.id
-            && self.created_ms == other.created_ms
-            && self.subagent == other.subagent
-            && self.action.tool == other.action.tool
-            && self.action.cwd == other.action.cwd
-            && input(self) == input(other)
-    }
-
     /// The response for an outcome.
     pub fn answer(&self, outcome: &Outcome, now_ms: i64) -> Vec<u8> {
         match self.format {
             Format::Pi { newest } => pi::answer(&self.target, newest, outcome, now_ms),
-            Format::Own => own::answer(&self.id, outcome),
+            Format::Own => own::answer(&self.id, &self.digest, outcome),
         }
     }
 
@@ -144,7 +141,7 @@ impl Request {
     pub fn unavailable(&self, why: &str, now_ms: i64) -> Vec<u8> {
         match self.format {
             Format::Pi { newest } => pi::unavailable(&self.target, newest, why, now_ms),
-            Format::Own => own::unavailable(&self.id, why),
+            Format::Own => own::unavailable(&self.id, Some(&self.digest), why),
         }
     }
 }
@@ -154,7 +151,7 @@ pub fn unreadable(stem: &str, target: &str, why: &str, now_ms: i64) -> Vec<u8> {
     let why = format!("askd cannot read this request: {why}");
     let both = |bytes: Vec<u8>| serde_json::from_slice::<Map<String, Value>>(&bytes).unwrap_or_default();
     let mut fields = both(pi::unavailable(target, true, &why, now_ms));
-    fields.extend(both(own::unavailable(stem, &why)));
+    fields.extend(both(own::unavailable(stem, None, &why)));
     bytes(&Value::Object(fields))
 }
 
@@ -201,11 +198,20 @@ pub fn raise_unreadable(stem: &str, target: &str, why: &str) -> RaiseAsk {
 pub fn says(bytes: &[u8]) -> Option<bool> {
     let object: Value = serde_json::from_slice(bytes).ok()?;
     match (object.get("approved"), object.get("outcome").and_then(Value::as_str)) {
+        // That nobody could be asked is nobody's no, although pi calls every answer that is no yes a denial.
+        (Some(Value::Bool(false)), _) if pi::is_unavailable(&object) => None,
         (Some(Value::Bool(approved)), _) => Some(*approved),
         (_, Some("allowed")) => Some(true),
         (_, Some("denied")) => Some(false),
         _ => None,
     }
+}
+
+/// The digest of the request that a response says it answers.
+pub fn answers(response: &[u8]) -> Option<String> {
+    let object: Value = serde_json::from_slice(response).ok()?;
+    object.get("askd")?.as_u64()?;
+    object.get("request")?.as_str().map(str::to_owned)
 }
 
 /// A response says by itself that an askd wrote it.

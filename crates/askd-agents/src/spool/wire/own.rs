@@ -36,6 +36,7 @@ pub(super) fn read(bytes: &[u8], version: &Value, target: &str) -> Result<Reques
         created_ms: None,
         pid: from.pid.filter(|pid| *pid > 1),
         limit: from.gives_up_secs.map(Duration::from_secs),
+        digest: String::new(),
         action: Action { tool: from.tool, kind: None, title: from.title, input: from.input, cwd: from.cwd },
         class: from.class,
         attendance: from.attendance,
@@ -49,7 +50,7 @@ pub(super) fn read(bytes: &[u8], version: &Value, target: &str) -> Result<Reques
     })
 }
 
-pub(super) fn answer(id: &str, outcome: &Outcome) -> Vec<u8> {
+pub(super) fn answer(id: &str, digest: &str, outcome: &Outcome) -> Vec<u8> {
     let told = match outcome.verdict {
         Verdict::Allow => SpoolOutcome::Allowed,
         Verdict::Deny => SpoolOutcome::Denied,
@@ -66,10 +67,11 @@ pub(super) fn answer(id: &str, outcome: &Outcome) -> Vec<u8> {
         surface: outcome.surface.clone(),
         text: outcome.text.clone(),
         settled_at: Some(outcome.settled_at.clone()),
+        request: Some(digest.to_owned()),
     })
 }
 
-pub(super) fn unavailable(id: &str, why: &str) -> Vec<u8> {
+pub(super) fn unavailable(id: &str, digest: Option<&str>, why: &str) -> Vec<u8> {
     write(&SpoolResponse {
         askd: SPOOL_VERSION,
         id: id.to_owned(),
@@ -81,6 +83,7 @@ pub(super) fn unavailable(id: &str, why: &str) -> Vec<u8> {
         surface: None,
         text: why.to_owned(),
         settled_at: None,
+        request: digest.map(str::to_owned),
     })
 }
 

@@ -72,6 +72,7 @@ pub(super) fn read(
         created_ms: Some(created_ms),
         pid: pid_of(id),
         limit: Some(limit),
+        digest: String::new(),
         action: Action {
             tool: surface.or_else(|| object.get("source")?.as_str()).unwrap_or("permission").to_owned(),
             kind: surface.and_then(kind_of).map(str::to_owned),
@@ -199,6 +200,13 @@ pub(super) fn is_askds(object: &Map<String, Value>) -> bool {
     let reason = object.get("denialReason").and_then(Value::as_str);
     let name = object.get("decidedBy").and_then(|by| by.get("name")?.as_str());
     name == Some("askd") || reason.is_some_and(|reason| reason.starts_with(UNAVAILABLE))
+}
+
+/// It says that nobody could be asked.
+pub(super) fn is_unavailable(object: &Value) -> bool {
+    let reason = object.get("denialReason").and_then(Value::as_str);
+    let kind = object.get("decidedBy").and_then(|by| by.get("kind")?.as_str());
+    kind == Some("unavailable") || reason.is_some_and(|reason| reason.starts_with(UNAVAILABLE))
 }
 
 pub(super) fn unavailable(target: &str, newest: bool, why: &str, now_ms: i64) -> Vec<u8> {

@@ -63,7 +63,7 @@ fn f11_every_version_is_read_with_its_lineage_and_everything_it_says() {
         let request = get(text, stem);
         assert_eq!(request.format, Format::Pi { newest });
         assert_eq!(request.pid, (!newest).then_some(13240));
-        let raise = request.raise(Some(Duration::from_secs(590)), Duration::from_secs(600));
+        let raise = request.raise(Some(Duration::from_secs(590)), Duration::from_secs(600), 0);
         assert_eq!((raise.agent.as_str(), raise.session.as_str()), ("pi", "parent-abc"));
         assert_eq!(raise.parent, None);
         assert_eq!(raise.subagent.as_ref().unwrap().work_id, "child-1");
@@ -75,8 +75,8 @@ fn f11_every_version_is_read_with_its_lineage_and_everything_it_says() {
         let name = raise.subagent.unwrap().name;
         assert_eq!(name.as_deref(), (text != OLD).then_some("gated"));
     }
-    assert_eq!(get(NEWEST, "perm_1.a-B").raise(None, PI_LIMIT).action.cwd.as_deref(), Some("/w"));
-    let own = get(OWN, "r-1").raise(None, PI_LIMIT);
+    assert_eq!(get(NEWEST, "perm_1.a-B").raise(None, PI_LIMIT, 0).action.cwd.as_deref(), Some("/w"));
+    let own = get(OWN, "r-1").raise(None, PI_LIMIT, 0);
     assert_eq!(own.action.input.unwrap().get(), r#"{"command":"touch a"}"#, "byte for byte");
     assert_eq!((own.session.as_str(), own.parent.as_deref()), ("parent-abc", None));
     assert_eq!(own.subagent.unwrap().work_id, "s2");
@@ -92,7 +92,7 @@ fn s2_which_session_a_request_belongs_to_is_said_by_its_directory_alone() {
             let text = text
                 .replace("\"child-1\"", &json!(other).to_string())
                 .replace("\"s2\"", &json!(other).to_string());
-            let raise = get(&text, stem).raise(None, PI_LIMIT);
+            let raise = get(&text, stem).raise(None, PI_LIMIT, 0);
             assert_eq!((raise.session.as_str(), raise.parent.as_deref()), ("parent-abc", None), "{other}");
             let child = raise.subagent.map(|child| child.work_id);
             assert_eq!(child.as_deref(), (other != "parent-abc").then_some(other));
@@ -241,7 +241,7 @@ fn s6_the_corpus_of_the_fuzzer_is_read_without_a_fault() {
             let Ok(request) = read(file, &stem, target, PI_LIMIT) else { continue };
             read_well += 1;
             assert!(request.id == stem && request.target == target && is_safe_stem(&stem));
-            serde_json::to_vec(&request.raise(request.limit, PI_LIMIT)).unwrap();
+            serde_json::to_vec(&request.raise(request.limit, PI_LIMIT, 0)).unwrap();
             let told = object(&request.unavailable("why", 1));
             assert!(told["approved"] != true && told["outcome"] != "allowed");
         }
