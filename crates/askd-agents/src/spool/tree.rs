@@ -133,16 +133,21 @@ impl Tree {
     /// Makes both directories and their sentinels, whoever takes them away meanwhile.
     pub(super) fn keep(&self, session: &str) -> Result<Kept, PlaceError> {
         // What one attempt made counts, also when it is taken away again before the next.
-        let (made, anew) = (Cell::new(false), Cell::new(false));
+        let (made, requests_anew, anew) = (Cell::new(false), Cell::new(false), Cell::new(false));
         self.retried(|| {
             let dir = Dir::make_root(&self.root)?.make(SESSIONS)?.make(session)?;
             let (requests, requests_made) = dir.make_or_open(REQUESTS)?;
             made.set(made.get() | requests_made);
             let (responses, responses_made) = dir.make_or_open(RESPONSES)?;
             anew.set(anew.get() | requests_made | responses_made);
-            anew.set(requests.touch(SENTINEL)? | responses.touch(SENTINEL)? | anew.get());
-            let requests_dir = requests.identity()?;
-            Ok(Kept { requests_dir, requests_made: made.get(), anew: anew.get() })
+            requests_anew.set(requests.touch(SENTINEL)? | requests_made | requests_anew.get());
+            anew.set(responses.touch(SENTINEL)? | requests_anew.get() | anew.get());
+            Ok(Kept {
+                requests_dir: requests.identity()?,
+                requests_made: made.get(),
+                requests_anew: requests_anew.get(),
+                anew: anew.get(),
+            })
         })
     }
 

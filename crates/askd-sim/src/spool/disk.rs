@@ -96,10 +96,10 @@ impl Disk {
         }
         let requests_made = self.make(Which::Requests);
         let mut anew = self.make(Which::Responses) | requests_made;
-        for dir in [&mut self.requests, &mut self.responses].into_iter().flatten() {
-            anew |= !std::mem::replace(&mut dir.sentinel, true);
-        }
-        let kept = |dir: &Dir| Kept { requests_dir: (1, dir.id), requests_made, anew };
+        let unmarked = |dir: &mut Dir| !std::mem::replace(&mut dir.sentinel, true);
+        let requests_anew = self.requests.as_mut().is_some_and(unmarked);
+        anew |= self.responses.as_mut().is_some_and(unmarked) | requests_anew;
+        let kept = |dir: &Dir| Kept { requests_dir: (1, dir.id), requests_made, requests_anew, anew };
         self.requests.as_ref().map(kept)
     }
 

@@ -97,6 +97,8 @@ pub struct Kept {
     pub requests_dir: (u64, u64),
     /// `requests/` itself was away.
     pub requests_made: bool,
+    /// Its sentinel was away, or all of it.
+    pub requests_anew: bool,
     /// A directory or a sentinel was away: somebody had taken it. The number of a directory alone does not say so, as the
     /// next one may get the same.
     pub anew: bool,

@@ -83,7 +83,8 @@ impl Machine {
             return;
         }
         // Its directories were taken away between two looks: what is missing in the new ones was not fetched.
-        let same = !kept.requests_made && known.seen_dir == dir;
+        // The number alone does not say that it is the directory that was seen: the next one may have the same.
+        let same = !kept.requests_made && !(was_kept && kept.requests_anew) && known.seen_dir == dir;
         for (_, item) in self.items.iter_mut().filter(|(id, _)| id.session == session) {
             item.disturbed = true;
             item.missing_since = None;
@@ -159,6 +160,12 @@ impl Machine {
         match &item.phase {
             Phase::Torn { .. } | Phase::Waiting { .. } | Phase::Ending { .. } if response => {
                 self.answered_elsewhere(id);
+            }
+            // It was in place, and then everything went: it waits for its request.
+            Phase::Holding { again: true, .. } if !request && item.displaced => {
+                if item.missing(true, now).is_some_and(|span| span >= GONE) {
+                    self.went(id, now);
+                }
             }
             Phase::Torn { .. } | Phase::Waiting { .. } | Phase::Ending { .. } | Phase::Holding { .. } => {
                 let is_away = !request && !item.displaced;

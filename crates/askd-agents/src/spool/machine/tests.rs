@@ -81,8 +81,9 @@ impl World {
         for action in self.machine.take() {
             done.push(match action {
                 Action::Keep(name) => {
+                    let anew = self.anew;
                     let kept =
-                        |requests_dir| Kept { requests_dir, requests_made: self.anew, anew: self.anew };
+                        |requests_dir| Kept { requests_dir, requests_made: anew, requests_anew: anew, anew };
                     self.machine.kept(&name, self.seen.requests_dir.map(kept));
                     continue;
                 }
