@@ -84,7 +84,8 @@ impl Machine {
         }
         // Its directories were taken away between two looks: what is missing in the new ones was not fetched.
         // The number alone does not say that it is the directory that was seen: the next one may have the same.
-        let same = !kept.requests_made && !(was_kept && kept.requests_anew) && known.seen_dir == dir;
+        let is_another = kept.requests_made || was_kept && kept.requests_anew;
+        let same = !is_another && known.seen_dir == dir;
         for (_, item) in self.items.iter_mut().filter(|(id, _)| id.session == session) {
             item.disturbed = true;
             item.missing_since = None;
