@@ -127,6 +127,7 @@ fn raise(requester: usize, count: usize) -> Raise {
         attendance: None,
         session: SessionKey { agent: "bench".to_owned(), session: requester.to_string() },
         parent: None,
+        root: None,
         subagent: None,
         job: None,
         call: None,
