@@ -53,6 +53,19 @@ impl Overrides {
         s
     }
 
+    /// Whether something could be allowed by this that was not before. Of a time-out it depends on what it ends with.
+    pub fn may_loosen(&self) -> bool {
+        let Self { background_default, background_timeout_ms, safety_default, safety_timeout_ms, skip } =
+            self;
+        let loose = |default: &Option<Decision>, timeout: &Option<u64>| match default {
+            Some(default) => *default == Decision::Allow,
+            None => timeout.is_some(),
+        };
+        loose(background_default, background_timeout_ms)
+            || loose(safety_default, safety_timeout_ms)
+            || *skip == Some(true)
+    }
+
     /// Only what is stricter here than in `settings`: no skipping, no timed allow, more time for a person.
     pub fn tighten(&self, settings: &mut Settings) {
         let stricter = |set: Option<Decision>| set == Some(Decision::Deny);
@@ -100,6 +113,27 @@ mod tests {
             (config.background_default, config.background_timeout_ms)
         );
         assert!(!s.background_timeout_is_set && s.safety_timeout_is_set);
+    }
+
+    #[test]
+    fn s1_only_what_could_allow_something_loosens() {
+        let none = Overrides::default();
+        let deny = Some(Decision::Deny);
+        let tight = [
+            none.clone(),
+            Overrides { skip: Some(false), ..none.clone() },
+            Overrides { background_default: deny, background_timeout_ms: Some(1), ..none.clone() },
+            Overrides { safety_default: deny, ..none.clone() },
+        ];
+        assert!(!tight.iter().any(Overrides::may_loosen));
+        let allow = Some(Decision::Allow);
+        let loose = [
+            Overrides { skip: Some(true), ..none.clone() },
+            Overrides { background_default: allow, skip: Some(false), ..none.clone() },
+            Overrides { safety_default: allow, ..none.clone() },
+            Overrides { safety_timeout_ms: Some(1), ..none },
+        ];
+        assert!(loose.iter().all(Overrides::may_loosen));
     }
 
     #[test]

@@ -364,10 +364,10 @@ impl State {
         of_sessions.chain(of_asks.filter_map(|a| a.ask.requester.instance.clone())).collect()
     }
 
-    /// Processes that unfinished asks out of forwarding directories name as theirs. Nothing but a file says so: they may
-    /// not answer what they asked, nor loosen anything, and are no reason to keep anybody from answering other asks.
+    /// Processes that open asks out of forwarding directories name as theirs. Nothing but a file says so: they may not
+    /// allow what they asked, nor loosen anything, and are no reason to keep anybody from anything else.
     pub fn forwarders(&self) -> BTreeSet<Instance> {
-        let forwarded = self.asks.values().filter(|a| a.is_forwarded());
+        let forwarded = self.asks.values().filter(|a| a.is_forwarded() && a.is_open());
         forwarded.filter_map(|a| a.ask.requester.instance.clone()).collect()
     }
 

@@ -136,15 +136,8 @@ impl<J: Journal> Desk<J> {
         match self.writer.resolve(name) {
             Ok(Some(ask)) => {
                 let own = self.writer.state().ask(ask).filter(|ask| ask.is_forwarded());
-                let own = own.and_then(|ask| ask.ask.requester.instance.clone());
-                let command = match own {
-                    None => Command::Answer(answer(ask, &self.instances.borrow())),
-                    Some(own) => {
-                        let mut agents = BTreeSet::clone(&self.instances.borrow());
-                        agents.insert(own);
-                        Command::Answer(answer(ask, &agents))
-                    }
-                };
+                let own = own.and_then(|ask| ask.ask.requester.instance.as_ref());
+                let command = Command::Answer(answer(ask, &self.instances.borrow(), own));
                 Some(Pending { command, reply: Answerer::Person(reply), over: None })
             }
             Ok(None) => {

@@ -51,8 +51,8 @@ pub(crate) struct Permissions {
 }
 
 /// Makes the answer once its ask is known, with the agents that are known then: whoever answers is judged by nothing
-/// older than the ask.
-pub(super) type MakeAnswer = dyn FnOnce(AskId, &BTreeSet<Instance>) -> Answer + Send;
+/// older than the ask. Last: the process that a file names as the one that asks.
+pub(super) type MakeAnswer = dyn FnOnce(AskId, &BTreeSet<Instance>, Option<&Instance>) -> Answer + Send;
 
 pub(super) enum Message {
     Do {

@@ -82,7 +82,7 @@ impl Engine {
     pub(crate) async fn answer(
         &self,
         name: &str,
-        answer: impl FnOnce(AskId, &BTreeSet<Instance>) -> Answer + Send + 'static,
+        answer: impl FnOnce(AskId, &BTreeSet<Instance>, Option<&Instance>) -> Answer + Send + 'static,
     ) -> Option<Done> {
         let message = |reply| Message::Answer { name: name.to_owned(), answer: Box::new(answer), reply };
         match self.call(message).await {

@@ -193,7 +193,8 @@ async fn give(
     // Whoever sits here is "you"; elsewhere the surface knows whom it heard.
     let by = by.filter(|_| remote).map(|by| askd_text::cut(&by, LONGEST_NAME));
     let (peer, host) = (connection.peer.clone(), app.host.clone());
-    let answer = move |ask, agents: &BTreeSet<Instance>| Answer {
+    let denies = body.decision == wire::Decision::Deny;
+    let answer = move |ask, agents: &BTreeSet<Instance>, own: Option<&Instance>| Answer {
         ask,
         digest,
         decision: match body.decision {
@@ -206,7 +207,10 @@ async fn give(
         surface,
         remote,
         by,
-        refused: refusal_of(peer.as_ref(), agents, &host),
+        refused: refusal_of(peer.as_ref(), agents, &host).or_else(|| {
+            let own = own.filter(|_| !denies)?;
+            refusal_of(peer.as_ref(), &BTreeSet::from([own.clone()]), &host)
+        }),
     };
     let done = app.engine.answer(id, answer).await.ok_or_else(Refused::unknown)?;
     match done.reply {
@@ -244,7 +248,8 @@ pub(super) async fn person(app: &App, connection: &Connection) -> Result<(), Ref
     permitted(app, refusal(app, connection))
 }
 
-/// For what may loosen: not for those either who ask through a forwarding directory, as far as they are known.
+/// For what may loosen: not for those either who ask through a forwarding directory, as far as they are known. A file
+/// names them, which may name anybody: it never keeps a person from denying, tightening or stopping.
 pub(super) async fn person_who_sets(app: &App, connection: &Connection) -> Result<(), Refused> {
     let mut agents = BTreeSet::clone(&app.engine.instances());
     agents.extend(app.engine.forwarders().await);
@@ -457,7 +462,7 @@ async fn stop(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
 ) -> Result<Response, Refused> {
-    person_who_sets(&app, &connection).await?;
+    person(&app, &connection).await?;
     app.leave.send_replace(Some(Leave::Stop));
     Ok(nothing())
 }
@@ -466,7 +471,7 @@ async fn restart(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
 ) -> Result<Response, Refused> {
-    person_who_sets(&app, &connection).await?;
+    person(&app, &connection).await?;
     app.leave.send_replace(Some(Leave::Restart));
     Ok(nothing())
 }

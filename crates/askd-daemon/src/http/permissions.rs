@@ -16,7 +16,7 @@ use crate::server::Connection;
 use crate::view::{Shot, decision_view, text_action};
 
 use super::App;
-use super::answer_door::{person_who_sets, sight, stopping};
+use super::answer_door::{person, person_who_sets, sight, stopping};
 use super::body::{Json, reply};
 use super::extract::Query;
 use super::problem::Refused;
@@ -41,7 +41,7 @@ pub(super) async fn change(
     Extension(connection): Extension<Arc<Connection>>,
     Json(body): Json<wire::PermissionsChange>,
 ) -> Result<Response, Refused> {
-    person_who_sets(&app, &connection).await?;
+    person(&app, &connection).await?;
     let session = body.session.as_deref().map(key).transpose()?;
     let value = body.default.map(|d| match d {
         wire::Decision::Allow => Decision::Allow,
@@ -56,6 +56,9 @@ pub(super) async fn change(
         (overrides.safety_default, overrides.safety_timeout_ms) = (value, timeout_ms);
     } else {
         (overrides.background_default, overrides.background_timeout_ms) = (value, timeout_ms);
+    }
+    if overrides.may_loosen() {
+        person_who_sets(&app, &connection).await?;
     }
     set(&app, session.clone(), overrides).await?;
     view(&app, session).await
@@ -79,7 +82,10 @@ pub(super) async fn command(
             in_force(&app, &now, session.as_ref()).text(&listed)
         }
         Line::Set(overrides) => {
-            person_who_sets(&app, &connection).await?;
+            person(&app, &connection).await?;
+            if overrides.may_loosen() {
+                person_who_sets(&app, &connection).await?;
+            }
             set(&app, session.clone(), overrides.clone()).await?;
             let now = app.engine.permissions(session.clone()).await.ok_or_else(stopping)?;
             in_force(&app, &now, session.as_ref()).confirmation(&overrides)
