@@ -751,26 +751,30 @@ fn the_daemon_serves_a_directory_as_soon_as_what_was_in_its_way_is_gone() {
 }
 
 #[test]
-fn s1_s2_whoever_asks_and_what_it_starts_neither_answers_its_own_request_nor_loosens_anything() {
+fn s1_s2_whoever_asks_and_what_it_starts_neither_allows_its_own_request_nor_loosens_anything() {
     let (world, tree) = started();
     let _server = serve(&world, &tree, &[]);
     let askd = env!("CARGO_BIN_EXE_askd");
-    let (go, told) = (world.path("go"), world.path("told"));
+    let (go, other, told) = (world.path("go"), world.path("other"), world.path("told"));
     // Its marks, if it had any, are gone from its environment; what it starts is let go of.
     let script = format!(
         "until [ -s {go} ]; do sleep 0.05; done
-         setsid sh -c '{askd} permissions skip on --session spool/s; a=$?; {askd} allow $(cat {go}); echo $a $? >{told}.new; mv {told}.new {told}' </dev/null &
+         setsid sh -c '{askd} permissions skip on --session spool/s; a=$?; {askd} allow $(cat {go}); b=$?; {askd} permissions skip off; c=$?; {askd} deny $(cat {other}); echo $a $b $c $? >{told}.new; mv {told}.new {told}' </dev/null &
          sleep 600",
         go = go.display(),
+        other = other.display(),
         told = told.display(),
     );
     let mut command = world.command_of(Path::new("/bin/sh"), &["-c", &script]);
     let mut requester = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     tree.write("s", "r1", &own("r1", "r1", &[("pid", json!(requester.id()))])).unwrap();
+    tree.write("s", "r2", &own("r2", "r2", &[("pid", json!(requester.id()))])).unwrap();
+    fs::write(&other, world.handle("r2")).unwrap();
     let handle = world.handle("r1");
     fs::write(&go, &handle).unwrap();
     let codes = until("it tried", || fs::read_to_string(&told).ok());
-    assert_eq!(codes.trim(), "7 7");
+    // A file may name anybody: nobody is kept by one from denying, tightening or stopping.
+    assert_eq!(codes.trim(), "7 7 0 0");
     assert_eq!(world.open("r1")["state"], "open");
     // Everybody else may, and other asks are not its affair.
     world.must(&["allow", &handle]);
