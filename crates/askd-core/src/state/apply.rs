@@ -167,7 +167,7 @@ impl State {
         let id = ask.id;
         // Read back over itself: it counts once.
         self.remove(id);
-        self.held_bytes = self.held_bytes.saturating_add(super::held::weight(&ask));
+        self.hold(&ask);
         // Read back again after the wall clock was stepped, it is as old as it was before.
         let opened = *self.opened.get_or_insert(now);
         let known_then = opened.boot == now.boot && ask.asked_at.wall_ms <= opened.wall_ms;

@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use crate::ask::{Action, Ask, Choice};
 use crate::command::Raise;
-use crate::id::SessionKey;
 
 use super::State;
 
@@ -42,7 +41,7 @@ impl State {
         }
         let root = raise.parent.as_ref().map_or_else(|| self.root_of(&raise.session), |p| self.root_of(p));
         let share = limits.max_held_bytes_per_session;
-        let held = self.held_by(&root, share.saturating_sub(size));
+        let held = self.held_by_root.get(&root).copied().unwrap_or(0);
         if held.saturating_add(size) > share {
             return Err(format!(
                 "this ask has {size} bytes, and askd holds {held} of at most {} MiB for asks of {root} and its subagents \
@@ -53,19 +52,29 @@ impl State {
         Ok(())
     }
 
-    /// Bytes that the asks of a session and of everything below it hold; not counted while all asks together hold no
-    /// more than is of interest.
-    fn held_by(&self, root: &SessionKey, interest: usize) -> usize {
-        if self.held_bytes <= interest {
-            return 0;
+    /// Counted by the root that an ask was made under, which its record keeps: what is told of its session later moves
+    /// nothing here.
+    pub(super) fn hold(&mut self, ask: &Ask) {
+        let size = weight(ask);
+        self.held_bytes = self.held_bytes.saturating_add(size);
+        let of_root = self.held_by_root.entry(ask.lineage.root.clone()).or_default();
+        *of_root = of_root.saturating_add(size);
+    }
+
+    pub(super) fn release(&mut self, ask: &Ask) {
+        let size = weight(ask);
+        self.held_bytes = self.held_bytes.saturating_sub(size);
+        if let Some(of_root) = self.held_by_root.get_mut(&ask.lineage.root) {
+            *of_root = of_root.saturating_sub(size);
+            if *of_root == 0 {
+                self.held_by_root.remove(&ask.lineage.root);
+            }
         }
-        let theirs = self.asks.values().filter(|ask| self.root_of(ask.session()) == *root);
-        theirs.map(|ask| weight(&ask.ask)).sum()
     }
 }
 
 /// Bytes that an ask holds, about.
-pub(super) fn weight(ask: &Ask) -> usize {
+fn weight(ask: &Ask) -> usize {
     EACH + of_parts(&ask.action, &ask.options, &ask.extra)
 }
 

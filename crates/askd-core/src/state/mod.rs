@@ -58,6 +58,8 @@ pub struct State {
     timers: timeout::Timers,
     /// Bytes that the asks in memory hold.
     held_bytes: usize,
+    /// Of these, what the asks of each root hold.
+    held_by_root: BTreeMap<SessionKey, usize>,
     /// When this memory began.
     opened: Option<Stamp>,
     /// Asks that changed since the last sweep.
@@ -496,7 +498,7 @@ impl State {
 
     fn remove(&mut self, id: AskId) -> Option<AskState> {
         let ask = self.asks.remove(&id)?;
-        self.held_bytes = self.held_bytes.saturating_sub(held::weight(&ask.ask));
+        self.release(&ask.ask);
         self.timers.clear(id, &ask.dues);
         self.late.remove(&id);
         if self.handles.get(&ask.ask.handle) == Some(&id) {
