@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use askd_wire::{
-    Ask, AskState, Code, Decision, Observation, ObservationBatch, RaiseAsk, Raised, WithdrawAsk,
-    WithdrawByKey,
+    Ask, AskState, Code, DecidedAsk, DecidedByKey, Decision, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -315,25 +314,36 @@ impl Asker {
         withdraw_known(&mut self.present()?, key, cause).map(drop)
     }
 
-    /// A hook of the host's own decided the call of this ask, see [`AskPort::decided_by_hook`](crate::AskPort).
-    pub fn decided_by_hook(&self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
-        let Some(call) = raise.tool_call.clone() else { return self.withdraw_key(&raise.key, "cancelled") };
+    /// A hook of the host's own decided this ask, see [`AskPort::decided_by_hook`](crate::AskPort).
+    pub fn decided_by_hook(
+        &self,
+        raise: &RaiseAsk,
+        id: Option<&str>,
+        decision: Decision,
+        went_on: bool,
+    ) -> Result<(), Unavailable> {
         let mut connection = self.present()?;
-        if !withdraw_known(&mut connection, &raise.key, "handed_back")? {
-            return Ok(());
-        }
-        let allowed = decision == Decision::Allow;
-        let batch = ObservationBatch {
-            agent: raise.agent.clone(),
-            session: raise.session.clone(),
-            parent: raise.parent.clone(),
-            session_title: None,
-            cwd: None,
-            instance: raise.instance.clone(),
-            place: None,
-            observations: vec![Observation::DecidedByAgent { call, allowed, by: Some("hook".to_owned()) }],
+        let decided = DecidedAsk { decision, by: Some("hook".to_owned()), went_on };
+        let told = match id {
+            Some(id) => connection.command("POST", &format!("/v1/asks/{id}/decided"), Some(&decided)),
+            None => {
+                let body = DecidedByKey { key: raise.key.clone(), decided };
+                connection.command("POST", "/v1/asks/decided", Some(&body))
+            }
         };
-        Ok(connection.command("POST", "/v1/observations", Some(&batch))?)
+        match told {
+            // It never came there, so there is nothing to record.
+            Err(CallError::Refused(problem)) if problem.code == Code::UnknownAsk => Ok(()),
+            // Older than this: nobody can answer it any more is what can be said there, without a word of who decided.
+            // In two steps, for a withdrawal alone would void what a person has just decided.
+            Err(CallError::Refused(problem)) if problem.is_unknown_route() => {
+                if withdraw_known(&mut connection, &raise.key, "handed_back")? {
+                    withdraw_known(&mut connection, &raise.key, "cancelled")?;
+                }
+                Ok(())
+            }
+            told => Ok(told?),
+        }
     }
 
     /// A connection to a daemon that is there; none is started.

@@ -33,11 +33,20 @@ pub trait AskPort {
     /// those of [`askd_wire::WithdrawAsk`].
     fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable>;
 
-    /// A hook of the host's own decided before anybody answered: nobody can answer the ask any more, and what the hook
-    /// decided is recorded as what the agent did by itself. One attempt; a refusal says that the ask was settled
-    /// before. The record names a call: an ask without a `tool_call` is withdrawn as cancelled.
-    fn decided_by_hook(&mut self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
-        let _ = decision;
+    /// A hook of the host's own decided: this ask is over, and its record says what the hook decided; no other ask of
+    /// the same call is touched. One attempt, which may be made again. `id`: the ask's, when it is known; else its key
+    /// names it. A refusal with `already_settled` says that there is an answer for the agent already: that one counts.
+    /// With `went_on` the agent has acted on the hook's decision, and such an answer is corrected instead.
+    /// Where askd cannot be told of hooks (a forwarding directory, a daemon that is older), the ask is withdrawn as
+    /// cancelled.
+    fn decided_by_hook(
+        &mut self,
+        raise: &RaiseAsk,
+        id: Option<&str>,
+        decision: Decision,
+        went_on: bool,
+    ) -> Result<(), Unavailable> {
+        let _ = (id, decision, went_on);
         self.withdraw_key(&raise.key, "cancelled")
     }
 
@@ -78,8 +87,14 @@ impl AskPort for Asker {
         Self::withdraw_key(self, key, cause)
     }
 
-    fn decided_by_hook(&mut self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
-        Self::decided_by_hook(self, raise, decision)
+    fn decided_by_hook(
+        &mut self,
+        raise: &RaiseAsk,
+        id: Option<&str>,
+        decision: Decision,
+        went_on: bool,
+    ) -> Result<(), Unavailable> {
+        Self::decided_by_hook(self, raise, id, decision, went_on)
     }
 
     fn may_be_known(&self) -> bool {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use askd_wire::{Ask, AskState, Decision, Delivery, OutcomeKind, RaiseAsk, Verdict};
+use askd_wire::{Ask, AskState, Code, Decision, Delivery, OutcomeKind, RaiseAsk, Verdict};
 
 use crate::error::Unavailable;
 use crate::port::AskPort;
@@ -58,7 +58,7 @@ impl<T> Decides for (Decision, T) {
 ///
 /// Two decisions at the same moment are one: what is recorded for the ask stands, so that what the log says is what ran.
 /// A daemon that is away at that moment cannot be asked: the hook's decision counts then, and is recorded when the daemon
-/// is there again.
+/// is there again; an answer that was given meanwhile is corrected then.
 ///
 /// An ask that cannot be had leaves the hook alone in the race; when that has no decision either, the ask's fault is
 /// given, and what it means is for the host to decide.
@@ -91,11 +91,11 @@ where
     let asked = port.ask_watched(raise, &mut stopped);
     let raced = match asked {
         Ok(ask) if is_decided(&ask) => Ok(Raced::Ask(Box::new(ask))),
-        Ok(ask) if ask.state == AskState::Open => match wait(&decision, until) {
+        // Nobody decides it any more: the hook alone is left, and the record is to say what it decided.
+        Ok(ask) => match wait(&decision, until) {
             Some(decision) => Ok(take_back(port, raise, Some(ask.id), decision)),
             None => Ok(Raced::Ask(Box::new(ask))),
         },
-        Ok(ask) => Ok(wait(&decision, until).map_or_else(|| Raced::Ask(Box::new(ask)), Raced::Hook)),
         Err(Unavailable::Abandoned) => match decision.recv() {
             Ok(decision) => Ok(take_back(port, raise, id, decision)),
             Err(_) => Err(Unavailable::Abandoned),
@@ -124,35 +124,34 @@ fn take_back<D: Decides>(
     if !port.may_be_known() {
         return Raced::Hook(decision);
     }
-    let now = match &id {
-        Some(id) => port.look(id).ok(),
-        // Its reply was lost or has not come: raised again under its key it is the same ask.
-        None => port.raise(raise).ok().map(|raised| raised.ask),
-    };
-    if let Some(ask) = now.as_ref().filter(|ask| is_decided(ask)) {
-        return Raced::Ask(Box::new(ask.clone()));
-    }
-    match port.decided_by_hook(raise, decision.decision()) {
+    let winner = match port.decided_by_hook(raise, id.as_deref(), decision.decision(), false) {
         Ok(()) => return Raced::Hook(decision),
-        Err(why) if why.is_final_refusal() => {}
-        Err(_) => later(port, raise, decision.decision()),
+        // An answer was first.
+        Err(Unavailable::Refused(problem)) if problem.code == Code::AlreadySettled => {
+            problem.ask.map(|ask| *ask)
+        }
+        Err(_) => None,
+    };
+    // What became of it was not heard; somebody may have answered.
+    let winner = winner.or_else(|| port.look(id.as_deref()?).ok());
+    if let Some(ask) = winner.filter(is_decided) {
+        return Raced::Ask(Box::new(ask));
     }
-    let id = id.or_else(|| now.map(|ask| ask.id));
-    match id.and_then(|id| port.look(&id).ok()).filter(is_decided) {
-        Some(ask) => Raced::Ask(Box::new(ask)),
-        None => Raced::Hook(decision),
-    }
+    later(port, raise, id, decision.decision());
+    Raced::Hook(decision)
 }
 
 /// A daemon that cannot be told now hears of it when it is there again; the agent does not wait for that.
-fn later(port: &dyn AskPort, raise: &RaiseAsk, decision: Decision) {
+fn later(port: &dyn AskPort, raise: &RaiseAsk, id: Option<String>, decision: Decision) {
     let Some(mut port) = port.again() else { return };
     let raise = raise.clone();
+    let tell = move || {
+        let id = id.as_deref();
+        until_taken(&mut *port, &raise, |port| port.decided_by_hook(&raise, id, decision, true))
+    };
     // Without a thread it hears of it by the end of the connection, and the ask waits for its grace.
-    let _ = std::thread::Builder::new()
-        .name("hook's decision".to_owned())
-        .stack_size(512 * 1024)
-        .spawn(move || until_taken(&mut *port, &raise, |port| port.decided_by_hook(&raise, decision)));
+    let named = std::thread::Builder::new().name("hook's decision".to_owned());
+    let _ = named.stack_size(512 * 1024).spawn(tell);
 }
 
 /// Somebody or a policy allowed or denied it, and that is for the agent: an allow that was voided is not.

@@ -9,6 +9,7 @@ use crate::gate::Repeated;
 use crate::id::{AskId, Instance, LinkId, SessionKey, SurfaceId, TokenHash};
 use crate::outcome::Cause;
 use crate::overrides::Overrides;
+use crate::refusal::Refusal;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -39,6 +40,17 @@ pub enum Command {
         ask: AskId,
         token: TokenHash,
         reason: String,
+    },
+    /// Something on the requester's own side, as a hook of its host, decided what this ask is about. It settles this ask
+    /// and no other. An ask that has an answer for the agent already refuses it, unless the agent acted on it before
+    /// that answer reached it (`went_on`): then the record is corrected.
+    DecidedByAgent {
+        ask: AskId,
+        token: TokenHash,
+        decision: Decision,
+        /// What decided, for people: `hook`. `None`: the agent's own prompt.
+        by: Option<String>,
+        went_on: bool,
     },
     /// A requester's connection ended; whose asks hang on it is known here.
     LinkClosed {
@@ -120,6 +132,7 @@ impl Command {
             | Self::Handed { ask, .. }
             | Self::Confirmed { ask, .. }
             | Self::DeliveryRefused { ask, .. }
+            | Self::DecidedByAgent { ask, .. }
             | Self::Shown { ask, .. }
             | Self::SurfaceFailed { ask, .. }
             | Self::RevokeLate { ask, .. } => Some(*ask),
@@ -138,6 +151,16 @@ impl Command {
             | Self::Stopping
             | Self::Woke
             | Self::Tick => None,
+        }
+    }
+
+    /// The ask that the command was about, now that its reply is known.
+    pub fn about(&self, reply: &Result<Reply, Refusal>) -> Option<AskId> {
+        match (reply, self) {
+            (Ok(Reply::Raised(id) | Reply::Reattached(id) | Reply::Settled(id)), _) => Some(*id),
+            // What a new ask needs is the one that it takes the place of.
+            (_, Self::Raise(_)) => None,
+            _ => self.needs(),
         }
     }
 }

@@ -4,7 +4,7 @@ use askd_core::ask::{Action, Place};
 use askd_core::command::{Observe, Raise, Seen};
 use askd_core::event::{CallInfo, SpawnSeen};
 use askd_core::{AskId, Hash256, Instance, LinkId, SessionKey};
-pub(crate) use askd_serve::raise::withdrawal;
+pub(crate) use askd_serve::raise::{decided, withdrawal};
 use askd_wire as wire;
 
 use crate::peer;

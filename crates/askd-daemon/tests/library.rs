@@ -145,8 +145,14 @@ impl AskPort for Telling {
         told
     }
 
-    fn decided_by_hook(&mut self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
-        let told = self.0.decided_by_hook(raise, decision);
+    fn decided_by_hook(
+        &mut self,
+        raise: &RaiseAsk,
+        id: Option<&str>,
+        decision: Decision,
+        went_on: bool,
+    ) -> Result<(), Unavailable> {
+        let told = self.0.decided_by_hook(raise, id, decision, went_on);
         let _ = self.1.send(told.is_ok());
         told
     }
@@ -207,4 +213,55 @@ fn c6_a_hook_that_decides_while_the_daemon_is_away_is_recorded_when_it_is_back()
     });
     by_hook(&over, OutcomeKind::Allowed);
     assert!(!answer(&world, &over, Decision::Deny), "nobody can answer it");
+}
+
+#[test]
+fn c3_a_hook_over_the_daemon_decides_its_own_ask_and_a_person_the_other_of_the_call() {
+    let world = World::start();
+    let of_call = |key: &str| RaiseAsk { tool_call: Some("call-1".to_owned()), ..raise(key) };
+    let mut second = Asker::new(world.places.clone(), None).unwrap();
+    let other = second.raise(&of_call("second")).unwrap().ask;
+    let mut first = Asker::new(world.places.clone(), None).unwrap();
+    let own = first.raise(&of_call("first")).unwrap().ask;
+    let hook = |_: &HookStop| -> Result<_, String> { Ok(Some(Decision::Allow)) };
+    assert!(matches!(race(&mut first, &of_call("first"), PATIENCE, hook).unwrap(), Raced::Hook(_)));
+    by_hook(&world.show(&own.id), OutcomeKind::Allowed);
+    assert!(answer(&world, &world.show(&other.id), Decision::Deny), "the other one is open");
+    assert_eq!(world.show(&other.id).outcome.unwrap().cause, "person");
+    // Told by its key, for a reply that was lost, and again: nothing changes, and an answer for the agent stands.
+    first.decided_by_hook(&of_call("first"), None, Decision::Allow, false).unwrap();
+    first.decided_by_hook(&of_call("first"), Some(&own.id), Decision::Allow, true).unwrap();
+    let why = second.decided_by_hook(&of_call("second"), None, Decision::Allow, false).unwrap_err();
+    let Unavailable::Refused(problem) = why else { panic!("{why:?}") };
+    assert_eq!(problem.ask.unwrap().outcome.unwrap().verdict, Verdict::Deny);
+    // What was never raised has nothing to be told.
+    first.decided_by_hook(&of_call("third"), None, Decision::Allow, true).unwrap();
+}
+
+#[test]
+fn c10_a_hook_that_decides_what_a_person_took_down_is_in_the_record() {
+    let world = World::start();
+    let mut asker = Asker::new(world.places.clone(), None).unwrap();
+    let (down, is_down) = channel::<()>();
+    let (raced, asked) = std::thread::scope(|scope| {
+        let person = scope.spawn(|| {
+            let asked = open(&world);
+            world.person().withdraw(&asked.id, "cancelled").unwrap();
+            down.send(()).unwrap();
+            asked
+        });
+        let hook = move |_: &HookStop| -> Result<_, String> {
+            is_down.recv().unwrap();
+            Ok(Some(Decision::Allow))
+        };
+        let without_call = RaiseAsk { tool_call: None, ..raise("one") };
+        (race(&mut asker, &without_call, PATIENCE, hook).unwrap(), person.join().unwrap())
+    });
+    assert!(matches!(raced, Raced::Hook(Decision::Allow)), "{raced:?}");
+    let ask = world.show(&asked.id);
+    assert_eq!((ask.outcome.unwrap().outcome, ask.delivery), (OutcomeKind::Withdrawn, Delivery::Overtaken));
+    let log = world.person().log(None, None).unwrap();
+    let last = log.iter().rfind(|line| line.what == "overtaken").unwrap();
+    assert_eq!(last.stream, format!("ask/{}", asked.id));
+    assert!(last.text.contains("allowed by the agent's own hook"), "{}", last.text);
 }

@@ -7,13 +7,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use askd_client::{AskPort, PendingAsk, Unavailable, Wake, Watch};
-use askd_core::command::{Command, Observe, Seen};
-use askd_core::{AskId, Hash256, LinkId, Refusal, SessionKey};
+use askd_core::command::Command;
+use askd_core::{AskId, Hash256, LinkId, Refusal};
 use askd_serve::clock::wall_ms;
 use askd_serve::raise::Arrival;
 use askd_serve::view::Shot;
 use askd_serve::{ids, problem};
-use askd_wire::{Ask, Decision, RaiseAsk, Raised};
+use askd_wire::{Ask, DecidedAsk, Decision, RaiseAsk, Raised};
 
 use crate::desk::{Done, Message, Slot, Waiter, is_past};
 
@@ -97,27 +97,27 @@ impl Asker {
         let _ = self.queue.send(Message::Do { command, reply: None, wait: None });
     }
 
-    /// False: there is none, so that it is withdrawn already.
-    fn withdraw_known(&self, key: &str, cause: &str) -> Result<bool, Unavailable> {
-        let Some(cause) = askd_serve::raise::withdrawal(cause) else {
-            return Err(refused(&Refusal::Malformed(format!("{cause:?} is no cause of a withdrawal")), None));
-        };
+    /// For the ask with this key; when there is none, there is nothing to be told.
+    fn tell_key(
+        &self,
+        key: &str,
+        command: impl FnOnce(AskId, Hash256) -> Command + Send + 'static,
+    ) -> Result<(), Unavailable> {
         let (reply, done) = channel();
-        let message = Message::WithdrawKey { token: self.hash(), key: key.to_owned(), cause, reply };
-        self.queue.send(message).map_err(|_| ended())?;
-        match done.recv().map_err(|_| ended())? {
-            None => Ok(false),
-            Some(done) => done.reply.map(|_| true).map_err(|refusal| refused(&refusal, done.shot.as_ref())),
-        }
+        let (token, key) = (self.hash(), key.to_owned());
+        let command = Box::new(move |ask| command(ask, token));
+        self.queue.send(Message::OfKey { token, key, command, reply }).map_err(|_| ended())?;
+        done.recv().map_err(|_| ended())?.map_or(Ok(()), told)
     }
 
     fn tell(&self, id: &str, command: impl FnOnce(AskId, Hash256) -> Command) -> Result<(), Unavailable> {
         let id = id.parse().map_err(|_| refused(&Refusal::UnknownAsk, None))?;
-        match self.run(command(id, self.hash()), None)?.reply {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(refused(&refusal, None)),
-        }
+        told(self.run(command(id, self.hash()), None)?)
     }
+}
+
+fn told(done: Done) -> Result<(), Unavailable> {
+    done.reply.map(drop).map_err(|refusal| refused(&refusal, done.shot.as_ref()))
 }
 
 impl AskPort for Asker {
@@ -189,29 +189,26 @@ impl AskPort for Asker {
         self.tell(id, |ask, token| Command::Confirmed { ask, token })
     }
 
-    fn decided_by_hook(&mut self, raise: &RaiseAsk, decision: Decision) -> Result<(), Unavailable> {
-        let Some(call) = raise.tool_call.clone() else { return self.withdraw_key(&raise.key, "cancelled") };
-        if !self.withdraw_known(&raise.key, "handed_back")? {
-            return Ok(());
-        }
-        let allowed = decision == Decision::Allow;
-        let observe = Observe {
-            session: SessionKey { agent: raise.agent.clone(), session: raise.session.clone() },
-            parent: None,
-            title: None,
-            cwd: None,
-            instance: None,
-            place: None,
-            seen: Seen::DecidedByAgent { call, allowed, by: Some("hook".to_owned()) },
-        };
-        match self.run(Command::Observe(Box::new(observe)), None)?.reply {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(refused(&refusal, None)),
+    fn decided_by_hook(
+        &mut self,
+        raise: &RaiseAsk,
+        id: Option<&str>,
+        decision: Decision,
+        went_on: bool,
+    ) -> Result<(), Unavailable> {
+        let decided = DecidedAsk { decision, by: Some("hook".to_owned()), went_on };
+        let command = |ask, token| askd_serve::raise::decided(decided, ask, token);
+        match id {
+            Some(id) => self.tell(id, command),
+            None => self.tell_key(&raise.key, command),
         }
     }
 
     fn withdraw_key(&mut self, key: &str, cause: &str) -> Result<(), Unavailable> {
-        self.withdraw_known(key, cause).map(drop)
+        let Some(cause) = askd_serve::raise::withdrawal(cause) else {
+            return Err(refused(&Refusal::Malformed(format!("{cause:?} is no cause of a withdrawal")), None));
+        };
+        self.tell_key(key, move |ask, token| Command::Withdraw { ask, token, cause })
     }
 }
 

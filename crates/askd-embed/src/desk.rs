@@ -66,10 +66,11 @@ pub(crate) enum Message {
         answer: Box<dyn FnOnce(AskId) -> Answer + Send>,
         reply: Sender<Option<Done>>,
     },
-    WithdrawKey {
+    /// For the newest ask of this requester and key.
+    OfKey {
         token: TokenHash,
         key: String,
-        cause: askd_core::Cause,
+        command: Box<dyn FnOnce(AskId) -> Command + Send>,
         reply: Sender<Option<Done>>,
     },
     Look {
@@ -231,7 +232,7 @@ impl<J: Journal> Desk<J> {
             if fact && matches!(reply, Err(Refusal::NotRecorded(_))) {
                 self.owed.push(command.clone());
             }
-            let about = about(command, &reply);
+            let about = command.about(&reply);
             if let (Some(id), Some(waiter)) = (about, wait)
                 && self.writer.state().ask(id).is_some_and(|ask| !is_past(ask))
             {
@@ -264,11 +265,11 @@ impl<J: Journal> Desk<J> {
 
     fn serve(&mut self, message: Message) {
         match message {
-            Message::WithdrawKey { token, key, cause, reply } => {
+            Message::OfKey { token, key, command, reply } => {
                 match self.writer.state().of_requester(token, &key) {
                     None => drop(reply.send(None)),
                     Some(ask) => self.batch(vec![Pending {
-                        command: Command::Withdraw { ask, token, cause },
+                        command: command(ask),
                         reply: Listener::Person(reply),
                         wait: None,
                     }]),
@@ -343,15 +344,4 @@ impl<J: Journal> Desk<J> {
 /// A requester has nothing more to wait for.
 pub(crate) fn is_past(ask: &AskState) -> bool {
     !ask.is_open() || ask.is_handed_back()
-}
-
-/// The ask that the sender of a command wants to see.
-fn about(command: &Command, reply: &Result<Reply, Refusal>) -> Option<AskId> {
-    match reply {
-        Ok(Reply::Raised(id) | Reply::Reattached(id) | Reply::Settled(id)) => Some(*id),
-        Ok(Reply::Done | Reply::Loop(_)) | Err(_) => match command {
-            Command::Raise(_) => None,
-            other => other.needs(),
-        },
-    }
 }

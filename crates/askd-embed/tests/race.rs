@@ -96,6 +96,38 @@ fn c3_an_ask_that_nobody_decides_leaves_it_to_the_hook() {
     person.join().unwrap();
 }
 
+/// An ask of the host without a call, beside another one with the same call.
+#[test]
+fn c3_a_hook_decides_its_own_ask_and_no_other_of_its_call() {
+    for call in [Some("call-1".to_owned()), None] {
+        let (askd, surface) = embedded();
+        let of_call = |key: &str| RaiseAsk { tool_call: call.clone(), ..ask(key) };
+        let mut other = askd.asker().unwrap();
+        let other = other.raise(&of_call("other")).map(|raised| (raised.ask, other)).unwrap();
+        asked(&surface);
+        let (shown, is_shown) = channel();
+        let hook = move |_: &HookStop| -> Said {
+            is_shown.recv().unwrap();
+            Ok(Some((Decision::Allow, "allowed by a rule")))
+        };
+        let (mut asker, raise) = (askd.asker().unwrap(), of_call("own"));
+        let racing = std::thread::spawn(move || race(&mut asker, &raise, LONG, hook).unwrap());
+        let own = asked(&surface);
+        shown.send(()).unwrap();
+        let raced = racing.join().unwrap();
+        assert!(matches!(raced, Raced::Hook((_, "allowed by a rule"))), "{raced:?}");
+        let mut told = std::iter::from_fn(|| surface.receive());
+        let over = told.find(|told| told.what == "settled").unwrap();
+        assert_eq!(over.ask.id, own.id);
+        let outcome = over.ask.outcome.unwrap();
+        assert_eq!((outcome.outcome, outcome.cause.as_str()), (OutcomeKind::Allowed, "agent"));
+        assert!(outcome.text.contains("by the agent's own hook"), "{}", outcome.text);
+        let (ask, mut other) = other;
+        assert!(answer(&surface, &ask, Decision::Deny), "the other ask is open still");
+        assert_eq!(other.look(&ask.id).unwrap().outcome.unwrap().cause, "person");
+    }
+}
+
 #[test]
 fn c3_without_askd_the_hook_is_alone_and_no_decision_is_invented() {
     let (askd, _surface) = embedded();

@@ -3,8 +3,8 @@
 use askd_core::ask::{
     Action, Attendance, Choice, ChoiceKind, Class, OwnPrompt, Place, RequesterKind, Subagent,
 };
-use askd_core::command::Raise;
-use askd_core::{AskId, Cause, Hash256, Instance, LinkId, SessionKey};
+use askd_core::command::{Command, Raise};
+use askd_core::{AskId, Cause, Decision, Hash256, Instance, LinkId, SessionKey};
 use askd_wire as wire;
 
 /// What whoever takes an ask adds to it.
@@ -120,4 +120,13 @@ pub fn withdrawal(cause: &str) -> Option<Cause> {
     ]
     .into_iter()
     .find(|c| c.name() == cause)
+}
+
+/// The command by which a requester tells what its own side decided.
+pub fn decided(from: wire::DecidedAsk, ask: AskId, token: Hash256) -> Command {
+    let decision = match from.decision {
+        wire::Decision::Allow => Decision::Allow,
+        wire::Decision::Deny => Decision::Deny,
+    };
+    Command::DecidedByAgent { ask, token, decision, by: from.by, went_on: from.went_on }
 }

@@ -235,7 +235,16 @@ impl World {
         self.calls[c].own = Some(allowed);
         self.counts.add("own prompt answered");
         let a = self.calls[c].agent;
-        if self.dice.percent(50) {
+        let told_by = self.calls[c].requester.filter(|r| {
+            let requester = &self.requesters[*r];
+            requester.alive && !requester.is_hook()
+        });
+        if let Some(r) = told_by.filter(|_| self.dice.percent(50)) {
+            self.counts.add("own side told that it decided");
+            self.requesters[r].waiting = false;
+            self.requesters[r].ask = self.own_newest(r);
+            self.tell_daemon(r, Tell::Decided { allowed }, 0);
+        } else if self.dice.percent(50) {
             let call = self.calls[c].id.clone();
             self.observe(a, Seen::OwnPromptAnswered { call, allowed }, After::Nothing);
         }

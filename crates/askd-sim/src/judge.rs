@@ -103,10 +103,15 @@ impl World {
             Event::Confirmed => {
                 must(is_decided(file), "there is no decision to confirm")?;
                 must(file.delivery != Delivery::Voided, "it was voided before")?;
-                let seen = self.call_was(file, went_on);
+                let seen = self.call_was(file, went_on) || self.sent.decided.get(&id) == Some(&true);
                 must(seen || self.sent.confirmed.contains(&id), "nobody said so")
             }
             Event::Overtaken { .. } => {
+                if let Some(allowed) = self.sent.decided.get(&id) {
+                    let other = file.outcome.as_ref().map(|o| o.kind) != Some(kind_of(*allowed));
+                    let void = matches!(file.delivery, Delivery::Voided | Delivery::Refused);
+                    return must(other || void || !is_decided(file), "it is what its own side decided");
+                }
                 must(is_decided(file), "there is no decision to overtake")?;
                 let denied = file.outcome.as_ref().is_some_and(|o| o.kind == OutcomeKind::Denied);
                 let seen = self.call_was(file, |c| if denied { went_on(c) } else { c.own == Some(false) });
@@ -220,7 +225,8 @@ impl World {
             Cause::Agent => {
                 let allowed = outcome.kind == OutcomeKind::Allowed;
                 let seen = self.call_was(file, |c| if allowed { went_on(c) } else { c.own == Some(false) });
-                must(seen, "the agent's own prompt was not answered so")
+                let told = self.sent.decided.get(&ask.id) == Some(&allowed);
+                must(seen || told, "the agent's own side did not decide so")
             }
             Cause::Skip => {
                 must(self.may_skip(d, ask), "nobody skips permissions")?;
@@ -472,6 +478,10 @@ fn no_outcome(file: &File) -> Result<(), String> {
 
 fn decision_of(outcome: &Outcome) -> Decision {
     if outcome.kind == OutcomeKind::Allowed { Decision::Allow } else { Decision::Deny }
+}
+
+fn kind_of(allowed: bool) -> OutcomeKind {
+    if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied }
 }
 
 fn is_decided(file: &File) -> bool {

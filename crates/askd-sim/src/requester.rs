@@ -2,7 +2,7 @@
 
 use askd_core::ask::RequesterKind;
 use askd_core::command::{Command, Raise};
-use askd_core::{AskId, Cause, Refusal, Verdict};
+use askd_core::{AskId, Cause, Decision, Refusal, Verdict};
 
 use crate::flaw::Flaw;
 use crate::story::tell;
@@ -252,6 +252,11 @@ impl World {
             Tell::HandBack => {
                 self.sent.handed_back.insert(ask);
                 Command::Withdraw { ask, token, cause: Cause::HandedBack }
+            }
+            Tell::Decided { allowed } => {
+                self.sent.decided.insert(ask, allowed);
+                let decision = if allowed { Decision::Allow } else { Decision::Deny };
+                Command::DecidedByAgent { ask, token, decision, by: Some("hook".to_owned()), went_on: true }
             }
             Tell::Cancel => {
                 self.sent.withdrawals.insert(ask);

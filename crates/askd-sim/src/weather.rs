@@ -1,7 +1,7 @@
 //! What goes wrong by itself: clocks that step, machines that sleep and start anew, connections that break.
 
 use askd_core::command::Command;
-use askd_core::{Cause, Hash256};
+use askd_core::{Cause, Decision, Hash256};
 
 use crate::plan::SurfacePlan;
 use crate::story::tell;
@@ -110,10 +110,14 @@ impl World {
         }
         let ask = *self.dice.pick(&asks);
         let token = Hash256::of(b"stranger");
-        let command = match self.dice.below(4) {
+        let command = match self.dice.below(5) {
             0 => Command::Handed { ask, token },
             1 => Command::Confirmed { ask, token },
             2 => Command::DeliveryRefused { ask, token, reason: "I say so".to_owned() },
+            3 => {
+                let by = Some("hook".to_owned());
+                Command::DecidedByAgent { ask, token, decision: Decision::Allow, by, went_on: true }
+            }
             _ => Command::Withdraw { ask, token, cause: Cause::Cancelled },
         };
         self.counts.add("stranger refused");

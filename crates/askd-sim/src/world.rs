@@ -77,6 +77,10 @@ pub(crate) enum Tell {
     Refused,
     HandBack,
     Cancel,
+    /// Its own side decided, and the agent has gone on.
+    Decided {
+        allowed: bool,
+    },
 }
 
 /// An answer that somebody really sent.
@@ -135,6 +139,8 @@ pub(crate) struct Sent {
     pub(crate) confirmed: BTreeSet<AskId>,
     pub(crate) refused: BTreeSet<AskId>,
     pub(crate) handed_back: BTreeSet<AskId>,
+    /// What the requester's own side decided.
+    pub(crate) decided: BTreeMap<AskId, bool>,
     pub(crate) stops: u64,
     pub(crate) overrides: Vec<(Option<SessionKey>, Overrides)>,
 }

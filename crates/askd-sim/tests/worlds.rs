@@ -84,6 +84,7 @@ const HAPPENS: &[&str] = &[
     "allowed while the turn was cancelled",
     "answered at the deadline",
     "stranger refused",
+    "own side told that it decided",
     "late always",
     "queue answered",
     "queue answered in bulk",

@@ -23,7 +23,10 @@ pub use daemon::{DaemonFile, Health, LogEntry, Loosening, RemoteHealth, SessionV
 pub use observe::{LoopSeen, Observation, ObservationBatch, Spawn};
 pub use permissions::{PermissionsChange, PermissionsCommand, PermissionsText, PermissionsView, TimedPolicy};
 pub use problem::{Code, Problem};
-pub use raise::{Instance, OwnPrompt, RaiseAsk, Raised, RequesterKind, WithdrawAsk, WithdrawByKey};
+pub use raise::{
+    DecidedAsk, DecidedByKey, Instance, OwnPrompt, RaiseAsk, Raised, RequesterKind, WithdrawAsk,
+    WithdrawByKey,
+};
 pub use spool::{SPOOL_VERSION, SpoolOutcome, SpoolRequest, SpoolResponse};
 pub use stream::{RegisterSurface, Registered, Scope, StreamEvent, SurfaceKind, SurfaceReport};
 

@@ -52,3 +52,10 @@ pub struct Problem {
 fn about_blank() -> String {
     "about:blank".to_owned()
 }
+
+impl Problem {
+    /// The daemon has no such route: it is older than what is asked of it.
+    pub fn is_unknown_route(&self) -> bool {
+        matches!(self.status, 404 | 405) && self.code == Code::Malformed
+    }
+}

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::answer::Decision;
 use crate::ask::{Action, Ask, Attendance, Choice, Class, Place, Subagent};
 
 /// Body of `POST /v1/asks?wait=SECS` on the ask socket.
@@ -127,4 +128,26 @@ pub struct WithdrawByKey {
 pub struct WithdrawAsk {
     /// `cancelled`, `session_ended`, `superseded`, `requester_gone`, `requester_limit`, `handed_back`.
     pub cause: String,
+}
+
+/// Body of `POST /v1/asks/{id}/decided`: something on the requester's own side, as a hook of its host, decided this ask.
+/// It is recorded as what the agent did by itself, and settles no other ask. Refused with `already_settled` when there is
+/// an answer for the agent already (`ask` in the problem has it): that is to be used then.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DecidedAsk {
+    pub decision: Decision,
+    /// What decided, for people: `hook`. Absent: the agent's own prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The agent has acted on it, so that an answer which was recorded meanwhile is corrected instead.
+    #[serde(default)]
+    pub went_on: bool,
+}
+
+/// Body of `POST /v1/asks/decided`, for a requester that has not heard the id of its ask yet.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DecidedByKey {
+    pub key: String,
+    #[serde(flatten)]
+    pub decided: DecidedAsk,
 }

@@ -205,6 +205,44 @@ fn an_ask_is_taken_back_by_its_key_and_no_daemon_is_started_for_it() {
     assert_eq!(serde_json::from_str::<Value>(&got[0].1).unwrap(), json!({"key": "k1", "cause": "cancelled"}));
 }
 
+/// A daemon of before hooks could tell what they decided.
+#[test]
+fn c3_an_older_daemon_is_told_of_a_hooks_decision_as_a_withdrawal_that_voids_nobodys_answer() {
+    let temp = tempfile::tempdir().unwrap();
+    let no_route = |status: u16| {
+        reply(status, &json!({"title": "no", "status": status, "code": "malformed"}).to_string())
+    };
+    let settled =
+        json!({"title": "no", "status": 409, "code": "already_settled", "ask": ask("settled", "attached")});
+    let replies = vec![
+        no_route(404),
+        reply(204, ""),
+        reply(204, ""),
+        String::new(),
+        no_route(405),
+        reply(409, &settled.to_string()),
+    ];
+    let daemon = play(listen(&places(&temp)), replies);
+    let asker = Asker::new(places(&temp), None).unwrap();
+    let decision = askd_wire::Decision::Allow;
+    asker.decided_by_hook(&raise(), Some("id"), decision, false).unwrap();
+    asker.decided_by_hook(&raise(), None, decision, false).unwrap_err();
+    let why = asker.decided_by_hook(&raise(), None, decision, false).unwrap_err();
+    assert!(matches!(&why, Unavailable::Refused(problem) if problem.ask.is_some()), "{why:?}");
+    let got = daemon.join().unwrap();
+    let said: Vec<_> = got.iter().map(|(head, body)| (head.split(' ').nth(1).unwrap(), &**body)).collect();
+    let hook = json!({"decision": "allow", "by": "hook", "went_on": false});
+    assert_eq!((said[0].0, serde_json::from_str::<Value>(said[0].1).unwrap()), ("/v1/asks/id/decided", hook));
+    let cause = |said: &(&str, &str)| {
+        let body: Value = serde_json::from_str(said.1).unwrap();
+        (said.0.to_owned(), body["cause"].as_str().unwrap().to_owned())
+    };
+    let withdrawn = |why: &str| ("/v1/asks/withdraw".to_owned(), why.to_owned());
+    assert_eq!([cause(&said[1]), cause(&said[2])], [withdrawn("handed_back"), withdrawn("cancelled")]);
+    assert_eq!(cause(&said[5]), withdrawn("handed_back"));
+    assert_eq!(said.len(), 6, "what was settled is not cancelled");
+}
+
 #[test]
 fn c3_what_people_recorded_stands_against_a_hook_also_when_the_first_raise_failed() {
     let temp = tempfile::tempdir().unwrap();
@@ -226,10 +264,9 @@ fn c3_what_people_recorded_stands_against_a_hook_also_when_the_first_raise_faile
         let mut denied = ask("settled", "attached");
         denied["outcome"]["outcome"] = json!("denied");
         denied["outcome"]["verdict"] = json!("deny");
-        let answer = match head.starts_with("POST /v1/asks?wait=0 ") {
-            true => reply(200, &json!({"ask": denied}).to_string()),
-            false => reply(204, ""),
-        };
+        assert!(head.starts_with("POST /v1/asks/decided "), "its key names it: {head}");
+        let first = json!({"title": "No", "status": 409, "code": "already_settled", "ask": denied});
+        let answer = reply(409, &first.to_string());
         (&stream).write_all(answer.as_bytes()).unwrap();
     });
     let mut asker = Asker::new(places(&temp), None).unwrap();

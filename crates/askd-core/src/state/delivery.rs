@@ -11,7 +11,7 @@ use super::timeout::{record, withdrawn};
 use super::{AskState, Handled, Link, State};
 
 impl State {
-    fn own(&self, id: AskId, token: TokenHash) -> Result<&AskState, Refusal> {
+    pub(super) fn own(&self, id: AskId, token: TokenHash) -> Result<&AskState, Refusal> {
         // The same words for a wrong token and an unknown id, so that ids cannot be probed.
         self.asks.get(&id).filter(|a| a.ask.requester.token == token).ok_or(Refusal::UnknownAsk)
     }

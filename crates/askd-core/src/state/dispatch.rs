@@ -25,6 +25,9 @@ impl State {
             Command::DeliveryRefused { ask, token, reason } => {
                 self.delivery_refused(*ask, *token, reason, now)
             }
+            Command::DecidedByAgent { ask, token, decision, by, went_on } => {
+                self.decided_by_agent((*ask, *token), *decision, by.as_ref(), *went_on, now)
+            }
             Command::LinkClosed { link } => self.link_closed(*link, now),
             Command::Observe(seen) => self.observe(seen, now),
             Command::AttachSurface { surface, info } => {

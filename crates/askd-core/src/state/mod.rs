@@ -2,6 +2,7 @@
 
 mod answer;
 mod apply;
+mod decided;
 mod delivery;
 mod dispatch;
 mod held;

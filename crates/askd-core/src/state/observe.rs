@@ -7,10 +7,11 @@ use crate::command::{Observe, Reply, Seen};
 use crate::event::{CallInfo, Change, Event, Note, Record, SessionInfo, SpawnSeen};
 use crate::gate::{CallPlace, Repeated};
 use crate::id::{AskId, Instance, SessionKey, StreamId, TokenHash};
-use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Source};
+use crate::outcome::{Cause, Delivery};
 use crate::refusal::Refusal;
 use crate::time::Now;
 
+use super::decided::gone_on;
 use super::delivery::{cancel, revoke};
 use super::raise::{around, name, texts};
 use super::timeout::{record, withdrawn};
@@ -319,38 +320,9 @@ impl State {
         changes: &mut Vec<Change>,
     ) {
         let Some(session) = self.sessions.get(key) else { return };
-        let went_on = |decided: &str| match by {
-            Some(by) => format!("the agent had already gone on: {decided} by its {by}"),
-            None => format!("the agent had already gone on: {decided} in its own prompt"),
-        };
         for id in &session.asks {
             let Some(ask) = self.asks.get(id).filter(|a| a.call() == Some(call)) else { continue };
-            let event = match (&ask.outcome, allowed) {
-                (None, _) => Event::Settled { outcome: by_own_prompt(ask, allowed, by, now) },
-                (Some(outcome), true) if outcome.verdict() == crate::Verdict::Deny => {
-                    if ask.delivery == Delivery::Overtaken {
-                        continue;
-                    }
-                    Event::Overtaken { seen: went_on("allowed") }
-                }
-                (Some(outcome), true) if outcome.verdict() == crate::Verdict::Allow => {
-                    if matches!(ask.delivery, Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided) {
-                        continue;
-                    }
-                    Event::Confirmed
-                }
-                (Some(outcome), false)
-                    if outcome.verdict() == crate::Verdict::Allow
-                        && (!ask.delivery.is_final() || ask.delivery == Delivery::Expired) =>
-                {
-                    Event::Overtaken { seen: went_on("denied") }
-                }
-                (Some(_), _) => {
-                    let why = "the agent's own prompt decided this call".to_owned();
-                    let Some(event) = revoke(ask, why) else { continue };
-                    event
-                }
-            };
+            let Some(event) = gone_on(ask, allowed, by, now) else { continue };
             changes.push(record(*id, now, event));
         }
     }
@@ -489,20 +461,4 @@ fn call_ended(session: &SessionKey, call: &str, info: &CallInfo) -> Change {
 
 fn session_record(key: &SessionKey, now: Now, event: Event) -> Change {
     Change::Record(Record { stream: StreamId::Session(key.clone()), at: now, event })
-}
-
-fn by_own_prompt(ask: &AskState, allowed: bool, by: Option<&str>, now: Now) -> Outcome {
-    Outcome {
-        kind: if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied },
-        cause: Cause::Agent,
-        source: Some(Source::Direct),
-        surface: ask.ask.requester.own_prompt.as_ref().map(|o| o.at.clone()),
-        by: by.map(str::to_owned),
-        option: None,
-        message: None,
-        stop: false,
-        at: now,
-        after_ms: ask.elapsed(ask.ask.asked_at, now),
-        late_of: None,
-    }
 }

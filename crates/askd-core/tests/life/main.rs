@@ -7,6 +7,7 @@ mod birth;
 mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod decided;
 mod late;
 mod lineage;
 mod model;

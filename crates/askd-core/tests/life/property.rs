@@ -42,6 +42,13 @@ pub enum Transition {
         ask: usize,
         own: bool,
     },
+    /// The requester's own side decided.
+    Decided {
+        ask: usize,
+        decision: Decision,
+        went_on: bool,
+        own: bool,
+    },
     LinkClosed(usize),
     CallStarted {
         thread: usize,
@@ -243,6 +250,8 @@ fn transition() -> impl Strategy<Value = Transition> {
         4 => (which(), own()).prop_map(|(ask, own)| T::Handed { ask, own }),
         2 => (which(), own()).prop_map(|(ask, own)| T::Confirmed { ask, own }),
         1 => (which(), own()).prop_map(|(ask, own)| T::Refused { ask, own }),
+        3 => (which(), decision(), any::<bool>(), own())
+            .prop_map(|(ask, decision, went_on, own)| T::Decided { ask, decision, went_on, own }),
     ];
     let agent = prop_oneof![
         3 => (thread(), 0..2u8).prop_map(|(thread, digest)| T::CallStarted { thread, digest }),

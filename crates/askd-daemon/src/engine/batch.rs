@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use askd_core::command::{Command, Reply};
+use askd_core::command::Command;
 use askd_core::id::StreamId;
 use askd_core::state::AskState;
 use askd_core::{AskId, Event, Refusal};
@@ -87,7 +87,7 @@ impl<J: Journal> Desk<J> {
             if facts && matches!(reply, Err(Refusal::NotRecorded(_))) {
                 self.owed.push(command.clone());
             }
-            let about = about(command, &reply);
+            let about = command.about(&reply);
             if let (Some(id), Some(over)) = (about, over)
                 && self.writer.state().ask(id).is_some_and(|ask| !is_past(ask))
             {
@@ -149,16 +149,5 @@ impl<J: Journal> Desk<J> {
                 None
             }
         }
-    }
-}
-
-/// The ask that the sender of a command wants to see.
-fn about(command: &Command, reply: &Result<Reply, Refusal>) -> Option<AskId> {
-    match reply {
-        Ok(Reply::Raised(id) | Reply::Reattached(id) | Reply::Settled(id)) => Some(*id),
-        Ok(Reply::Done | Reply::Loop(_)) | Err(_) => match command {
-            Command::Raise(_) => None,
-            other => other.needs(),
-        },
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use askd_core::{AskId, Cause, Command, Hash256, Instance, Refusal, Reply, Seen, SessionKey};
 use askd_serve::ids::new_ask;
-use askd_wire::{LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey};
+use askd_wire::{
+    DecidedAsk, DecidedByKey, LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey,
+};
 use axum::Router;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -35,6 +37,8 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/asks/withdraw", post(withdraw_by_key))
         .route("/v1/asks/{id}", get(look))
         .route("/v1/asks/{id}/withdraw", post(withdraw))
+        .route("/v1/asks/decided", post(decided_by_key))
+        .route("/v1/asks/{id}/decided", post(decided))
         .route("/v1/asks/{id}/handed", post(handed))
         .route("/v1/asks/{id}/confirmed", post(confirmed))
         .route("/v1/observations", post(observe))
@@ -183,6 +187,25 @@ async fn withdraw_by_key(
     let token = needed(&headers)?;
     let ask = app.engine.of_requester(token, body.key).await.ok_or_else(Refused::unknown)?;
     step(&app, &ask.to_string(), &headers, |ask, token| Command::Withdraw { ask, token, cause }).await
+}
+
+async fn decided(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Json(body): Json<DecidedAsk>,
+) -> Result<Response, Refused> {
+    step(&app, &id, &headers, |ask, token| convert::decided(body, ask, token)).await
+}
+
+async fn decided_by_key(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Json(body): Json<DecidedByKey>,
+) -> Result<Response, Refused> {
+    let token = needed(&headers)?;
+    let ask = app.engine.of_requester(token, body.key).await.ok_or_else(Refused::unknown)?;
+    step(&app, &ask.to_string(), &headers, |ask, token| convert::decided(body.decided, ask, token)).await
 }
 
 fn withdrawal(cause: &str) -> Result<Cause, Refused> {

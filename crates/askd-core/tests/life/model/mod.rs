@@ -175,10 +175,16 @@ impl MAsk {
 
     /// The call ran (or its own prompt said so), or its own prompt said no.
     fn own_prompt(&mut self, allowed: bool, now: When) {
+        // What nothing can happen to any more is not looked at.
+        if !self.is_finished() {
+            self.gone_on(allowed, now);
+        }
+    }
+
+    fn gone_on(&mut self, allowed: bool, now: When) {
         use Delivery::{Confirmed, Expired, Handed, Overtaken, Pending, Voided};
         let kind = if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied };
         let to = match (self.verdict(), allowed, self.delivery) {
-            _ if self.is_finished() => return,
             _ if self.is_open() => return self.settle(kind, Cause::Agent, None, now),
             (Some(OutcomeKind::Denied), true, _) => Overtaken,
             (Some(OutcomeKind::Allowed), true, Confirmed | Overtaken | Voided) => return,
@@ -187,6 +193,24 @@ impl MAsk {
             _ => return self.revoke(),
         };
         (self.delivery, self.late) = (to, Late::Over);
+    }
+
+    /// Its requester's own side decided it. False: an answer for the agent was first.
+    fn decided(&mut self, decision: Decision, went_on: bool, now: When) -> bool {
+        use Delivery::{Overtaken, Refused, Voided};
+        let kind = OutcomeKind::from(decision);
+        let same = self.is(Cause::Agent) && self.outcome.as_ref().is_some_and(|o| o.0 == kind);
+        let answered = self.verdict().is_some() && !matches!(self.delivery, Refused | Voided);
+        if same || self.delivery == Overtaken {
+            return true;
+        } else if self.is_open() || (answered && went_on) {
+            self.gone_on(decision == Decision::Allow, now);
+        } else if answered {
+            return false;
+        } else {
+            (self.delivery, self.late, self.unheard) = (Overtaken, Late::Over, false);
+        }
+        true
     }
 
     fn due(&self, hold: Option<i64>, late_ms: u64) -> Option<(i64, Due)> {

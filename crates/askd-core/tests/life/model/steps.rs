@@ -113,6 +113,16 @@ impl Model {
                 use Delivery::{Expired, Handed, Pending, Refused};
                 return self.deliver(*ask, *token, &[Pending, Expired, Handed], Refused, &[Refused]);
             }
+            Command::DecidedByAgent { ask, token, decision, went_on, .. } => {
+                match self.asks.get_mut(ask).filter(|a| a.ask.requester.token == *token) {
+                    None => return "unknown",
+                    Some(ask) => {
+                        if !ask.decided(*decision, *went_on, now) {
+                            return "settled already";
+                        }
+                    }
+                }
+            }
             Command::Dismiss { ask, .. } => match self.asks.get_mut(ask) {
                 None => return "unknown",
                 Some(ask) if !ask.is_open() => return "settled already",

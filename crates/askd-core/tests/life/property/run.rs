@@ -293,6 +293,11 @@ impl Run {
                 let ask = self.pick(*ask)?;
                 Command::DeliveryRefused { ask, token: token(self, ask, own), reason: "404".to_owned() }
             }
+            T::Decided { ask, decision, went_on, own } => {
+                let ask = self.pick(*ask)?;
+                let (token, by) = (token(self, ask, own), Some("hook".to_owned()));
+                Command::DecidedByAgent { ask, token, decision: *decision, by, went_on: *went_on }
+            }
             T::LinkClosed(ask) => match self.world.ask(self.pick(*ask)?).link {
                 Link::Attached(link) => Command::LinkClosed { link },
                 _ => return None,
