@@ -105,6 +105,13 @@ pub static KEYS: &[Key] = &[
         slot: |s| Slot::Word(&mut s.acp.subagents),
     },
     Key {
+        name: "claude.shell_patience_secs",
+        meaning: "Seconds for which background shells may run on after the last turn when the host has closed its \
+                  end; then Claude is told to stop them, and a turn that follows is still asked about. 0: as long as \
+                  they run.",
+        slot: |s| Slot::Number(&mut s.claude.shell_patience_secs, 0..=31_536_000),
+    },
+    Key {
         name: "notify.bell",
         meaning: "Whether the terminal queue rings the bell when an ask arrives.",
         slot: |s| Slot::Switch(&mut s.notify.bell),

@@ -19,6 +19,8 @@ pub struct Settings {
     pub hook: Hook,
     /// The proxy between an ACP client and an ACP agent.
     pub acp: Acp,
+    /// Claude Code behind `askd claude`.
+    pub claude: Claude,
     /// What a silence on remote surfaces means.
     pub remote: Remote,
     /// How a new ask makes itself known.
@@ -185,6 +187,15 @@ impl Default for Acp {
     fn default() -> Self {
         Self { client_dismiss: ClientDismiss::Ignore, client_grace_secs: 60, subagents: Subagents::Auto }
     }
+}
+
+/// `[claude]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Claude {
+    /// Seconds for which background shells may run on after the last turn when the host has closed its end; then Claude is told to stop them, and a turn that follows is still asked about. 0: as long as they run.
+    #[schemars(range(min = 0, max = 31_536_000))]
+    pub shell_patience_secs: u64,
 }
 
 /// What a dismissed dialog means.

@@ -8,6 +8,7 @@ mod hooks;
 mod many;
 mod runs;
 mod sdk;
+mod shells;
 mod turns;
 
 use anyhow::Result;

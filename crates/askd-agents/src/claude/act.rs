@@ -17,6 +17,8 @@ pub struct Settings {
     /// How long an ask that no daemon ever took, and that nobody else can answer, waits for one: the time that the
     /// daemon would give an ask in the background.
     pub unreached: Duration,
+    /// How long background shells may run on after the last turn when the host is gone; none: as long as they run.
+    pub shell_patience: Option<Duration>,
     /// The agent was told by this wrapper to say whether it works, and the host wants to know nothing of it.
     pub hides_state: bool,
     /// The agent goes on with an interrupted turn by itself.

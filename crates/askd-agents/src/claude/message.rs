@@ -287,6 +287,14 @@ pub(crate) fn status_request(id: &str) -> Vec<u8> {
     ))
 }
 
+/// Has a task ended.
+pub(crate) fn stop_task(id: &str, task: &str) -> Vec<u8> {
+    let (id, task) = (quote(id), quote(task));
+    line(&format!(
+        "{{\"type\":\"control_request\",\"request_id\":{id},\"request\":{{\"subtype\":\"stop_task\",\"task_id\":{task}}}}}"
+    ))
+}
+
 /// Some readers end a line at these two as well, and in JSON they can only be in strings. What came as one line of
 /// several, in white space, is one line again.
 fn line(json: &str) -> Vec<u8> {

@@ -17,6 +17,8 @@ pub struct Options {
     pub places: Places,
     /// How long an ask waits for a daemon that never was there, with nobody else who could answer.
     pub unreached: Duration,
+    /// How long background shells may run on when the host is gone; none: as long as they run.
+    pub shell_patience: Option<Duration>,
     /// The askd program that may be started as the daemon.
     pub exe: Option<PathBuf>,
     /// Takes one line for standard error; it may block.
@@ -30,7 +32,7 @@ const TELLS_STATE: [&str; 2] =
 /// Runs the agent behind the wrapper until it ends; gives its exit status, 128 and the signal's number when a signal
 /// ended it.
 pub fn run(options: Options) -> Result<u8, CannotStart> {
-    let Options { command, host, places, unreached, exe, log } = options;
+    let Options { command, host, places, unreached, shell_patience, exe, log } = options;
     let hides_state = !TELLS_STATE.iter().any(|name| is_set(name));
     let env = if hides_state { vec![(TELLS_STATE[0].into(), "1".into())] } else { Vec::new() };
     let start = Start {
@@ -47,7 +49,8 @@ pub fn run(options: Options) -> Result<u8, CannotStart> {
     let cwd = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_owned));
     serve(start, |mark, instance| {
         let resumes = is_set("CLAUDE_CODE_RESUME_INTERRUPTED_TURN");
-        Machine::new(Settings { mark, host, instance: Some(instance), cwd, unreached, hides_state, resumes })
+        let instance = Some(instance);
+        Machine::new(Settings { mark, host, instance, cwd, unreached, shell_patience, hides_state, resumes })
     })
 }
 

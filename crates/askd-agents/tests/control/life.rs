@@ -278,21 +278,17 @@ fn c7_the_input_stays_open_for_background_tasks_and_what_follows_them() {
 }
 
 #[test]
-fn c7_a_turn_that_has_not_begun_is_waited_for_and_a_shell_not_for_ever() {
+fn c7_a_turn_that_has_not_begun_is_waited_for() {
     let mut bench = Bench::answering();
     bench.agent(&result());
-    bench.host(&json!({"type": "user", "message": {"content": "more"}}));
+    bench.host(&message());
     bench.close_host();
     bench.pass(Duration::from_secs(300));
     assert!(!bench.closed);
-    bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
-    // The turn alone takes longer than a shell may.
+    bench.agent(&init());
     bench.pass(Duration::from_secs(700));
-    bench.agent(&json!({"type": "system", "subtype": "task_started", "task_id": "b", "task_type": "local_bash", "session_id": "s"}));
-    bench.agent(&result());
-    bench.pass(Duration::from_secs(300));
     assert!(!bench.closed);
-    bench.pass(Duration::from_secs(600));
+    bench.agent(&result());
     assert!(bench.closed);
 }
 
@@ -356,7 +352,7 @@ fn c7_one_that_does_not_say_after_its_turn_that_it_is_idle_is_not_held_for_ever(
     bench.agent(&state("running"));
     bench.close_host();
     bench.pass(MINUTES * 9);
-    assert!(!bench.closed && bench.logs.is_empty());
+    assert!(!bench.closed && bench.said("its turn goes on, and it has said nothing for"), "{:?}", bench.logs);
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub(crate) fn any_lines(bytes: &[u8]) {
         instance: None,
         cwd: None,
         unreached: Duration::from_secs(360),
+        shell_patience: None,
         hides_state: true,
         resumes: false,
     };

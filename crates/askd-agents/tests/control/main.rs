@@ -6,5 +6,6 @@ mod lines;
 mod passes;
 mod races;
 mod replay;
+mod shells;
 mod stops;
 mod support;

@@ -44,6 +44,17 @@ impl Bench {
         Self::with(Settings { hides_state: false, ..settings(HostKind::Answers) })
     }
 
+    /// One whose background shells may run on for so long, with its first message written.
+    pub(crate) fn with_shell_patience(limit: Duration) -> Self {
+        let mut bench = Self::with(Settings {
+            shell_patience: Some(limit),
+            ..settings(HostKind::Silent { attended: false })
+        });
+        bench.host(&json!({"type": "user", "message": {"role": "user", "content": "go"}}));
+        bench.forget();
+        bench
+    }
+
     fn with(settings: Settings) -> Self {
         Self {
             machine: Machine::new(settings),
@@ -244,6 +255,7 @@ fn settings(host: HostKind) -> Settings {
         instance: None,
         cwd: Some("/p".to_owned()),
         unreached: Duration::from_secs(360),
+        shell_patience: None,
         hides_state: true,
         resumes: false,
     }

@@ -42,6 +42,7 @@ impl World {
             instance: None,
             cwd: Some("/w".to_owned()),
             unreached: Duration::from_secs(360),
+            shell_patience: None,
             hides_state: true,
             resumes: false,
         };

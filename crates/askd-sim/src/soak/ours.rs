@@ -404,6 +404,7 @@ impl Broker for Ours {
             instance: None,
             cwd: Some("/w".to_owned()),
             unreached: Duration::from_secs(360),
+            shell_patience: None,
             hides_state: true,
             resumes,
         }));

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use askd_agents::claude::{HostKind, Options};
 use askd_client::daemon;
-use askd_config::Settings;
 
 use super::acp::places;
 use super::config;
@@ -85,13 +84,17 @@ pub(super) fn serve(desk: &Desk, program: OsString, args: Vec<OsString>, exe: &P
 
 fn wrap(desk: &Desk, command: Vec<OsString>, host: HostKind) -> Done {
     // Without a daemon the time of an ask in the background is what its config says, or would if it could be read.
-    let permissions = config::load(desk).map(|config| config.settings().permissions.clone());
-    let unreached = permissions.unwrap_or_else(|_| Settings::default().permissions).background_timeout_secs;
+    let settings = config::load(desk).map(|config| config.settings().clone()).unwrap_or_default();
+    let shell_patience = match settings.claude.shell_patience_secs {
+        0 => None,
+        seconds => Some(Duration::from_secs(seconds)),
+    };
     let options = Options {
         command,
         host,
         places: desk.places.clone(),
-        unreached: Duration::from_secs(unreached),
+        unreached: Duration::from_secs(settings.permissions.background_timeout_secs),
+        shell_patience,
         exe: daemon::own_exe(),
         log: |text| out::tell(&one_line(text)),
     };

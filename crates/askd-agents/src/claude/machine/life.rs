@@ -1,4 +1,4 @@
-//! Whether the agent works, and when its input may be closed after the host closed its own.
+//! Whether the agent works, and whether a turn is to come.
 //!
 //! Agents that tell their state say "idle" when every message that they have read has had its turn, and everything that
 //! their tasks left behind as well. Whether they have read all of them is asked once more before the input is closed,
@@ -7,26 +7,22 @@
 
 use std::time::Duration;
 
-use super::super::Action;
-use super::super::message;
-use super::Machine;
+use super::closing::WaitsFor;
 
 /// A turn that is known to follow has begun within this time. The agent says nothing while hooks of the person run
 /// before the turn, which may take as long as this. Waiting in vain costs a sleeping process; not waiting denies what
 /// the turn asks.
-const TURN_PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const TURN_PATIENCE: Duration = Duration::from_secs(600);
 /// The same for one that says that it works, with something that a turn is to follow on.
-const WORKS_PATIENCE: Duration = Duration::from_secs(3600);
+pub(super) const WORKS_PATIENCE: Duration = Duration::from_secs(3600);
 /// A wake-up may come sooner than it was told, by this.
 const WAKES_EARLY: Duration = Duration::from_secs(30);
-/// A shell asks nothing, and one that never ends must not hold the agent for ever.
-const SHELL_PATIENCE: Duration = Duration::from_secs(600);
 /// Between a task's end and the turn that follows on it an agent may say that it is idle; for less than this.
-const SETTLES: Duration = Duration::from_secs(10);
+pub(super) const SETTLES: Duration = Duration::from_secs(10);
 
 /// Whether the agent has read everything that was written to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HasRead {
+pub(super) enum HasRead {
     Unknown,
     /// It was asked so, by the request of this number.
     Asked {
@@ -42,10 +38,10 @@ pub(super) struct Life {
     /// Messages of the user so far.
     messages: u64,
     /// Turns that ended.
-    turns: u64,
-    works: bool,
+    pub(super) turns: u64,
+    pub(super) works: bool,
     /// The last thing that a turn may follow on, or that says that none does.
-    stirred: Duration,
+    pub(super) stirred: Duration,
     /// The agent tells whether it works.
     tells: bool,
     /// Of one that does not: what a turn may follow on, less the turns that ended since.
@@ -57,14 +53,14 @@ pub(super) struct Life {
     /// Its last turn ended, and it has said nothing of its state since.
     rests: bool,
     /// Its last line.
-    heard: Duration,
+    pub(super) heard: Duration,
     /// It has a turn begin by itself then.
-    wakes: Option<Duration>,
-    has_read: HasRead,
-    questions: u64,
-    closing_since: Option<Duration>,
-    /// It was said that the input is kept open, and for what.
-    kept: bool,
+    pub(super) wakes: Option<Duration>,
+    pub(super) has_read: HasRead,
+    pub(super) questions: u64,
+    pub(super) closing_since: Option<Duration>,
+    /// When it was last said for what the input is kept open, and for what.
+    pub(super) kept: Option<(Duration, WaitsFor)>,
 }
 
 impl Life {
@@ -85,7 +81,7 @@ impl Life {
             has_read: HasRead::Unknown,
             questions: 0,
             closing_since: None,
-            kept: false,
+            kept: None,
         }
     }
 
@@ -158,17 +154,17 @@ impl Life {
     }
 
     /// Its turn ended, and by its own word it works on: since when it has said nothing.
-    fn mute_since(&self) -> Option<Duration> {
+    pub(super) fn mute_since(&self) -> Option<Duration> {
         (self.works && self.rests).then(|| self.heard.max(self.stirred))
     }
 
     /// Hooks may hold up the turn of a message for long, and it says that it works meanwhile.
-    fn mute_patience(&self) -> Duration {
+    pub(super) fn mute_patience(&self) -> Duration {
         if self.owed > 0 { WORKS_PATIENCE } else { TURN_PATIENCE }
     }
 
     /// When nothing more is expected of the agent; `None`: it works.
-    fn idle_at(&self) -> Option<Duration> {
+    pub(super) fn idle_at(&self) -> Option<Duration> {
         let mute = self.mute_since().map(|since| since + self.mute_patience());
         if self.works && mute.is_none() {
             return None;
@@ -181,115 +177,7 @@ impl Life {
     }
 
     /// A turn may follow by itself.
-    fn expects(&self) -> bool {
+    pub(super) fn expects(&self) -> bool {
         if self.tells { self.follows } else { self.owed > 0 }
     }
-}
-
-impl Machine {
-    /// With the host gone: the agent's input is closed when nothing is asked, nothing runs and no turn is to come.
-    pub(super) fn consider_closing(&mut self) {
-        if !self.host_gone || self.closed || self.ended {
-            return;
-        }
-        self.life.closing_since.get_or_insert(self.now);
-        if self.closing_due().is_none_or(|at| at > self.now) {
-            return self.say_kept();
-        }
-        if self.life.has_read == HasRead::Unknown {
-            self.life.questions += 1;
-            let number = self.life.questions;
-            self.life.has_read = HasRead::Asked { number, at: self.now };
-            let line = message::status_request(&self.question_id(number));
-            return self.tell_agent(line);
-        }
-        let silent = matches!(self.life.has_read, HasRead::Asked { .. });
-        if self.life.kept || silent {
-            let why = if silent {
-                format!("it has replied to nothing for {}", minutes(TURN_PATIENCE))
-            } else if self.runs_tasks(true) {
-                format!("only a shell ran on for {} after the last turn", minutes(SHELL_PATIENCE))
-            } else if self.life.works {
-                format!("it has said nothing for {} after its turn", minutes(self.life.mute_patience()))
-            } else if self.life.expects() || self.life.wakes.is_some() {
-                format!("no turn began within {}", minutes(TURN_PATIENCE))
-            } else {
-                "nothing is asked and nothing runs any more".to_owned()
-            };
-            self.log(format!("{why}: the agent's input is closed"));
-        }
-        self.closed = true;
-        self.out.push(Action::CloseAgent);
-    }
-
-    fn question_id(&self, number: u64) -> String {
-        format!("askd-{}-{number}", self.settings.mark)
-    }
-
-    /// The agent replied to a request; true: to one of this wrapper, which the host knows nothing of.
-    pub(super) fn replied(&mut self, request: &str) -> bool {
-        if let HasRead::Asked { number, .. } = self.life.has_read
-            && request == self.question_id(number)
-        {
-            self.life.has_read = HasRead::Yes;
-            return true;
-        }
-        (1..=self.life.questions).any(|number| request == self.question_id(number))
-    }
-
-    /// What holds the input open between turns is said once: somebody may wait for the end of the run.
-    fn say_kept(&mut self) {
-        let rests = !self.life.works || self.mute_told_at().is_some_and(|at| at <= self.now);
-        let between = self.life.turns > 0 && rests && self.open.is_empty();
-        if !between || self.life.kept {
-            return;
-        }
-        let why = if self.runs_tasks(false) {
-            "a background task runs".to_owned()
-        } else if self.runs_tasks(true) {
-            format!("a background shell runs, for up to {}", minutes(SHELL_PATIENCE))
-        } else if let Some(at) = self.life.wakes {
-            format!("it has scheduled a turn of its own in {} s", at.saturating_sub(self.now).as_secs())
-        } else if self.life.expects() {
-            format!("a turn may follow, for up to {}", minutes(TURN_PATIENCE))
-        } else if self.life.works {
-            let (since, limit) = (SETTLES.as_secs(), minutes(self.life.mute_patience()));
-            format!("its turn ended, and it has not said for {since} s that it is idle; for up to {limit}")
-        } else {
-            return;
-        };
-        self.life.kept = true;
-        self.log(format!("the host closed its end; the agent's input stays open: {why}"));
-    }
-
-    /// When it is worth a word that the agent says nothing. Mostly it says that it is idle in the next moment.
-    fn mute_told_at(&self) -> Option<Duration> {
-        self.life.mute_since().map(|since| since + SETTLES)
-    }
-
-    /// The same, as long as it was not said and is to come.
-    pub(super) fn keeping_told_at(&self) -> Option<Duration> {
-        let silent = self.life.closing_since.is_some() && !self.life.kept && !self.closed && !self.ended;
-        self.mute_told_at().filter(|at| silent && *at > self.now)
-    }
-
-    /// When [`Self::consider_closing`] has something to do, as things are now.
-    pub(super) fn closing_due(&self) -> Option<Duration> {
-        let since = self.life.closing_since.filter(|_| !self.closed && !self.ended)?;
-        if !self.open.is_empty() || self.runs_tasks(false) {
-            return None;
-        }
-        let idle = self.life.idle_at()?;
-        // From the end of the turn on, however long that took.
-        let shells = if self.runs_tasks(true) { SHELL_PATIENCE } else { Duration::ZERO };
-        let asked = match self.life.has_read {
-            HasRead::Asked { at, .. } => at + TURN_PATIENCE,
-            HasRead::Unknown | HasRead::Yes => Duration::ZERO,
-        };
-        Some((self.life.stirred + shells).max(idle).max(since).max(asked))
-    }
-}
-
-fn minutes(span: Duration) -> String {
-    format!("{} minutes", span.as_secs() / 60)
 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod ask;
+mod closing;
 mod host;
 mod life;
 mod requests;

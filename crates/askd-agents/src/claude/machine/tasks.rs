@@ -32,6 +32,8 @@ pub(super) struct Task {
     handle: Option<String>,
     /// Its last beginning or end.
     since: Duration,
+    /// The agent was told to stop it, because it ran for too long.
+    pub(super) stop_sent: Option<Duration>,
 }
 
 /// A call that starts a subagent.
@@ -88,6 +90,7 @@ impl Machine {
             stopped: false,
             handle,
             since: self.now,
+            stop_sent: None,
         };
         self.tasks.insert(id.clone(), task);
         self.tell_started(&id);
@@ -265,8 +268,14 @@ impl Machine {
         work == Some(top) || self.above(work).any(|(_, task)| task.parent.as_deref() == Some(top))
     }
 
-    /// Something runs that may still ask, or that a turn may follow on.
-    pub(super) fn runs_tasks(&self, shells_too: bool) -> bool {
-        self.resumed_unknown || self.tasks.values().any(|task| !task.ended && (shells_too || !task.is_shell))
+    /// Something runs that may still ask.
+    pub(super) fn runs_tasks(&self) -> bool {
+        self.resumed_unknown || self.tasks.values().any(|task| !task.ended && !task.is_shell)
+    }
+
+    /// Shells that run. They ask nothing, but a turn may follow on their end.
+    pub(super) fn shells(&self) -> impl Iterator<Item = (&str, &Task)> {
+        let shells = self.tasks.iter().filter(|(_, task)| !task.ended && task.is_shell);
+        shells.map(|(id, task)| (id.as_str(), task))
     }
 }
