@@ -72,7 +72,12 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
 
 /// What `program --version` says first, e.g. `2.1.332`; none when it does not say it in time.
 pub(crate) fn version(program: &Path) -> Option<String> {
-    let mut child = Command::new(program)
+    version_of(Command::new(program))
+}
+
+/// The same of a program with what goes in front of its arguments.
+pub(crate) fn version_of(mut command: Command) -> Option<String> {
+    let mut child = command
         .arg("--version")
         // Whatever it is, it is an agent's program: nothing that it starts may answer.
         .env("ASKD_OWNER", format!("version-{}", std::process::id()))

@@ -9,6 +9,7 @@ mod many;
 mod runs;
 mod sdk;
 mod shells;
+mod state;
 mod turns;
 
 use anyhow::Result;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use askd_wire::Instance;
 
+use super::StateLines;
+
 /// How one wrapper is set up.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -19,8 +21,8 @@ pub struct Settings {
     pub unreached: Duration,
     /// How long background shells may run on after the last turn when the host is gone; none: as long as they run.
     pub shell_patience: Option<Duration>,
-    /// The agent was told by this wrapper to say whether it works, and the host wants to know nothing of it.
-    pub hides_state: bool,
+    /// Which lines about the agent's state the host sees.
+    pub state_lines: StateLines,
     /// The agent goes on with an interrupted turn by itself.
     pub resumes: bool,
 }

@@ -22,7 +22,8 @@ pub(crate) struct Line {
 }
 
 /// Members that are kept as text.
-const KEPT: [&str; 16] = [
+const KEPT: [&str; 17] = [
+    "sdk_host_only",
     "spawn_depth",
     "request",
     "response",

@@ -11,7 +11,7 @@
 //! | `control_cancel_request` | agent | the ask is withdrawn; where nothing is known that cancels, something in the agent decided, and the result tells what |
 //! | `control_request` `interrupt`, `stop_task` | host | its asks end and undelivered allows are void before the agent hears of it; until its reply, what is newly asked is only shown to the host |
 //! | `control_response` to those | agent | what it still asks is asked |
-//! | `system` `session_state_changed` | agent | whether it works, and whether turns are to come; passed on only to a host that asked for it |
+//! | `system` `session_state_changed` | agent | whether it works, and whether turns are to come; passed on only where this wrapper did not ask for it |
 //! | `control_response` to our own question | agent | it has read everything: at the end its input may be closed |
 //! | `system` `init`; any `session_id` | agent | session, directory; the host is its surface; a turn begins |
 //! | `system` `task_started`, `task_updated`, `task_notification` | agent | subagents: names, kinds, depth, background; their ends |
@@ -28,9 +28,11 @@ mod act;
 mod machine;
 mod message;
 mod run;
+mod state_lines;
 
 pub use act::{HostKind, Settings};
 pub use machine::{AGENT, Machine};
 pub use run::{Options, run};
+pub use state_lines::StateLines;
 
 pub use crate::proxy::{Action, Answered, AskLimit, AskNo, CannotStart, End, Errand, News};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use askd_client::Places;
 
+use super::state_lines::{ask_for_state, is_true};
 use super::{HostKind, Machine, Settings};
 use crate::proxy::{Action, CannotStart, End, News, Owner, Protocol, Start, serve};
 
@@ -13,6 +14,8 @@ use crate::proxy::{Action, CannotStart, End, News, Owner, Protocol, Start, serve
 pub struct Options {
     /// The agent's command line, not empty, with everything that makes it speak stream-json.
     pub command: Vec<OsString>,
+    /// The agent's version where it is known, e.g. `2.1.332`.
+    pub version: Option<String>,
     pub host: HostKind,
     pub places: Places,
     /// How long an ask waits for a daemon that never was there, with nobody else who could answer.
@@ -25,16 +28,11 @@ pub struct Options {
     pub log: fn(&str),
 }
 
-/// Variables by which a host has the agent say whether it works; the first works in every version.
-const TELLS_STATE: [&str; 2] =
-    ["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_CODE_SDK_READS_SESSION_STATE"];
-
 /// Runs the agent behind the wrapper until it ends; gives its exit status, 128 and the signal's number when a signal
 /// ended it.
 pub fn run(options: Options) -> Result<u8, CannotStart> {
-    let Options { command, host, places, unreached, shell_patience, exe, log } = options;
-    let hides_state = !TELLS_STATE.iter().any(|name| is_set(name));
-    let env = if hides_state { vec![(TELLS_STATE[0].into(), "1".into())] } else { Vec::new() };
+    let Options { command, version, host, places, unreached, shell_patience, exe, log } = options;
+    let (env, state_lines) = ask_for_state(version.as_deref(), |name| std::env::var(name).ok());
     let start = Start {
         name: "askd claude",
         client: "host",
@@ -48,15 +46,10 @@ pub fn run(options: Options) -> Result<u8, CannotStart> {
     };
     let cwd = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_owned));
     serve(start, |mark, instance| {
-        let resumes = is_set("CLAUDE_CODE_RESUME_INTERRUPTED_TURN");
+        let resumes = is_true(std::env::var("CLAUDE_CODE_RESUME_INTERRUPTED_TURN").ok().as_deref());
         let instance = Some(instance);
-        Machine::new(Settings { mark, host, instance, cwd, unreached, shell_patience, hides_state, resumes })
+        Machine::new(Settings { mark, host, instance, cwd, unreached, shell_patience, state_lines, resumes })
     })
-}
-
-fn is_set(name: &str) -> bool {
-    let value = std::env::var(name).unwrap_or_default();
-    matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
 impl Protocol for Machine {

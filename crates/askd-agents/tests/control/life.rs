@@ -64,6 +64,7 @@ fn c7_a_message_and_the_end_of_a_child_are_two_turns() {
             bench.agent(&init());
             bench.agent(&result());
         }
+        bench.pass(Duration::from_secs(10));
         assert!(bench.closed, "nothing is to come");
     }
 }
@@ -83,6 +84,7 @@ fn c7_what_was_stopped_is_followed_by_a_turn_as_well() {
         bench.agent(&init());
         bench.agent(&result());
     }
+    bench.pass(Duration::from_secs(10));
     assert!(bench.closed);
 }
 
@@ -226,6 +228,7 @@ fn c7_a_second_message_gets_its_turn_however_long_a_hook_holds_it_up() {
     assert!(!bench.closed);
     bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
     bench.agent(&result());
+    bench.pass(Duration::from_secs(10));
     assert!(bench.closed, "nothing is to come");
     // One that went into the turn before has none.
     let mut bench = Bench::new(HostKind::Silent { attended: false });
@@ -289,6 +292,7 @@ fn c7_a_turn_that_has_not_begun_is_waited_for() {
     bench.pass(Duration::from_secs(700));
     assert!(!bench.closed);
     bench.agent(&result());
+    bench.pass(Duration::from_secs(10));
     assert!(bench.closed);
 }
 
@@ -353,6 +357,77 @@ fn c7_one_that_does_not_say_after_its_turn_that_it_is_idle_is_not_held_for_ever(
     bench.close_host();
     bench.pass(MINUTES * 9);
     assert!(!bench.closed && bench.said("its turn goes on, and it has said nothing for"), "{:?}", bench.logs);
+}
+
+/// Versions that tell no state: a call that the agent made, with its result.
+fn called(bench: &mut Bench, tool: &str, input: &Value, said: &str) {
+    let call = json!({"type": "tool_use", "id": "w", "name": tool, "input": input});
+    bench.agent(&json!({"type": "assistant", "message": {"content": [call]}, "parent_tool_use_id": null,
+        "session_id": "s"}));
+    let block = json!({"type": "tool_result", "tool_use_id": "w", "content": said});
+    bench.agent(&json!({"type": "user", "message": {"role": "user", "content": [block]}, "session_id": "s"}));
+}
+
+#[test]
+fn c7_a_turn_of_its_own_uses_up_no_message_that_is_queued_behind_it() {
+    for (tool, input, said) in [
+        ("CronCreate", json!({"cron": "* * * * *"}), "Scheduled"),
+        ("ScheduleWakeup", json!({"delaySeconds": 20}), "Next wakeup scheduled (in 20s)"),
+        ("Monitor", json!({"command": "x"}), "Monitor started"),
+    ] {
+        let mut bench = silent();
+        if tool == "Monitor" {
+            let call = json!({"type": "tool_use", "id": "w", "name": tool, "input": input});
+            bench.agent(&json!({"type": "assistant", "message": {"content": [call]}, "session_id": "s"}));
+            bench.agent(
+                &json!({"type": "system", "subtype": "task_started", "task_id": "b", "tool_use_id": "w",
+                "task_type": "local_bash", "session_id": "s"}),
+            );
+        }
+        called(&mut bench, tool, &input, said);
+        bench.agent(&result());
+        bench.pass(Duration::from_secs(20));
+        bench.host(&message());
+        bench.close_host();
+        // It begins by itself, in front of the message.
+        bench.agent(&init());
+        bench.agent(&result());
+        if tool == "Monitor" {
+            bench.agent(
+                &json!({"type": "system", "subtype": "task_notification", "task_id": "b", "session_id": "s"}),
+            );
+            bench.agent(&init());
+            bench.agent(&result());
+        }
+        bench.pass(MINUTES - Duration::from_secs(1));
+        assert!(!bench.closed && bench.said("a turn may follow"), "{tool}: {:?}", bench.logs);
+        bench.agent(&init());
+        let no = bench.ask("r", "c");
+        bench.outcome(no, outcome(Verdict::Allow));
+        assert!(!bench.closed);
+        bench.agent(&result());
+        bench.pass(MINUTES);
+        assert!(bench.closed, "{tool}");
+    }
+}
+
+#[test]
+fn c7_a_turn_that_nothing_announced_is_followed_by_that_of_the_message() {
+    let mut bench = silent();
+    bench.host(&message());
+    bench.close_host();
+    for _ in 0..2 {
+        bench.agent(&init());
+        bench.agent(&result());
+    }
+    bench.pass(Duration::from_secs(9));
+    assert!(!bench.closed);
+    bench.agent(&init());
+    let no = bench.ask("r", "c");
+    bench.outcome(no, outcome(Verdict::Allow));
+    bench.agent(&result());
+    bench.pass(Duration::from_secs(10));
+    assert!(bench.closed);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use askd_agents::claude::{Action, Errand, HostKind, Machine, News, Settings};
+use askd_agents::claude::{Action, Errand, HostKind, Machine, News, Settings, StateLines};
 
 /// `bytes`: lines, each with its side in front: `<` from the agent, `>` from the host, `!` the host closes, `?` time
 /// passes and askd takes what was raised.
@@ -16,7 +16,7 @@ pub(crate) fn any_lines(bytes: &[u8]) {
         cwd: None,
         unreached: Duration::from_secs(360),
         shell_patience: None,
-        hides_state: true,
+        state_lines: StateLines::None,
         resumes: false,
     };
     let (mut machine, mut now, mut raised) = (Machine::new(settings), Duration::ZERO, Vec::new());

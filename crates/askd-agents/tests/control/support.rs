@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use askd_agents::claude::{Action, AskNo, Errand, HostKind, Machine, News, Settings};
+use askd_agents::claude::{Action, AskNo, Errand, HostKind, Machine, News, Settings, StateLines};
 use askd_wire::{Outcome, OutcomeKind, RaiseAsk, Verdict};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ impl Bench {
 
     /// One whose host wants to hear what the agent says of its state.
     pub(crate) fn telling_state() -> Self {
-        Self::with(Settings { hides_state: false, ..settings(HostKind::Answers) })
+        Self::with(Settings { state_lines: StateLines::All, ..settings(HostKind::Answers) })
     }
 
     /// One whose background shells may run on for so long, with its first message written.
@@ -256,7 +256,7 @@ fn settings(host: HostKind) -> Settings {
         cwd: Some("/p".to_owned()),
         unreached: Duration::from_secs(360),
         shell_patience: None,
-        hides_state: true,
+        state_lines: StateLines::None,
         resumes: false,
     }
 }

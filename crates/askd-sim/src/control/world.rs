@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use askd_agents::claude::{Action, End, Errand, HostKind, Machine, Settings};
+use askd_agents::claude::{Action, End, Errand, HostKind, Machine, Settings, StateLines};
 use askd_core::{Cause, Decision, Delivery, OutcomeKind};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ impl World {
             cwd: Some("/w".to_owned()),
             unreached: Duration::from_secs(360),
             shell_patience: None,
-            hides_state: true,
+            state_lines: StateLines::None,
             resumes: false,
         };
         Self {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use askd_agents::claude::{Action, Answered, AskNo, End, Errand, HostKind, Machine, News, Settings};
+use askd_agents::claude::{
+    Action, Answered, AskNo, End, Errand, HostKind, Machine, News, Settings, StateLines,
+};
 use askd_core::{
     Answer, AskId, BootId, Command, Decision, Hash256, Instance, LinkId, Observe, Refusal, Reply, SessionKey,
     Stamp,
@@ -405,7 +407,7 @@ impl Broker for Ours {
             cwd: Some("/w".to_owned()),
             unreached: Duration::from_secs(360),
             shell_patience: None,
-            hides_state: true,
+            state_lines: StateLines::None,
             resumes,
         }));
     }

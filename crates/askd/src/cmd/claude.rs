@@ -14,6 +14,7 @@ use askd_client::daemon;
 use super::acp::places;
 use super::config;
 use super::run::{self, NOT_FOUND, NOT_RUN, start_watch};
+use crate::claude;
 use crate::cli::ClaudeArgs;
 use crate::context::Desk;
 use crate::failure::{Done, Failure};
@@ -90,6 +91,7 @@ fn wrap(desk: &Desk, command: Vec<OsString>, host: HostKind) -> Done {
         seconds => Some(Duration::from_secs(seconds)),
     };
     let options = Options {
+        version: version(&command),
         command,
         host,
         places: desk.places.clone(),
@@ -139,6 +141,19 @@ fn value<'a>(args: &'a [OsString], flag: &str) -> Option<&'a str> {
         None => None,
     };
     texts.iter().enumerate().filter_map(at).next_back()
+}
+
+/// The agent's version, when the command is Claude Code or ends with it in front of all flags, such as `env A=1 claude`.
+fn version(command: &[OsString]) -> Option<String> {
+    let words: Vec<&OsString> =
+        command.iter().take_while(|word| !word.as_encoded_bytes().starts_with(b"-")).collect();
+    let (program, rest) = words.split_first()?;
+    if !words.last().is_some_and(|last| is_claude(last)) {
+        return None;
+    }
+    let mut command = Command::new(program);
+    command.args(rest);
+    claude::version_of(command)
 }
 
 fn is_claude(program: &OsStr) -> bool {

@@ -95,7 +95,7 @@ impl Machine {
                 if let Some(state) = read.text("state") {
                     self.life.told(state == "idle", self.now);
                 }
-                if self.settings.hides_state {
+                if !self.settings.state_lines.shows(read.get("sdk_host_only") == Some("true")) {
                     return;
                 }
             }
@@ -104,7 +104,7 @@ impl Machine {
             ("system", Some("task_updated")) => self.task_updated(&read),
             ("system", Some("task_progress")) => {
                 if let Some(id) = read.text("task_id") {
-                    self.task_lives(&id);
+                    self.task_lives(&id, false);
                 }
             }
             ("system", Some("task_notification")) => {
@@ -121,7 +121,7 @@ impl Machine {
             }
             ("user", _) => self.results(&read),
             ("result", _) => {
-                self.life.turn_ended(self.now);
+                self.life.turn_ended(self.begins_turns(), self.now);
                 self.tell_host(line);
                 return self.turn_over();
             }

@@ -46,7 +46,7 @@ impl Machine {
             self.tell_host(line);
         }
         if let Some(work) = &asked.agent_id {
-            self.task_lives(work);
+            self.task_lives(work, true);
         }
         let no = self.number();
         let parked = self.is_stopping(asked.agent_id.as_deref());

@@ -23,6 +23,8 @@ pub(super) enum WaitsFor {
     /// The end of a turn that has begun.
     Turn,
     Task,
+    /// One that may have ended.
+    Doubted,
     Shell,
     WakeUp,
     NextTurn,
@@ -166,8 +168,16 @@ impl Machine {
         }
         // Mostly it says that it is idle in the next moment.
         let mute = life.mute_since().map_or(Duration::ZERO, |since| since + SETTLES);
-        if self.runs_tasks() {
-            return wait(WaitsFor::Task, mute, format!("a background task runs; {HOW_TO_END}"));
+        match self.tasks_until() {
+            None => return wait(WaitsFor::Task, mute, format!("a background task runs; {HOW_TO_END}")),
+            Some(until) if until > now => {
+                let limit = minutes(TURN_PATIENCE);
+                let why = format!(
+                    "a background task that had ended was heard of again; for up to {limit} without another word of it"
+                );
+                return wait(WaitsFor::Doubted, mute, why);
+            }
+            Some(_) => {}
         }
         let shells = self.shells_named();
         if !shells.is_empty() {
@@ -205,11 +215,10 @@ impl Machine {
     /// When [`Self::consider_closing`] has something to do, as things are now.
     pub(super) fn closing_due(&self) -> Option<Duration> {
         let since = self.life.closing_since.filter(|_| !self.closed && !self.ended)?;
-        if !self.open.is_empty() || self.runs_tasks() {
+        if !self.open.is_empty() {
             return None;
         }
-        let idle = self.life.idle_at()?;
-        let mut due = idle.max(since);
+        let mut due = self.life.idle_at()?.max(self.tasks_until()?).max(since);
         for (_, task) in self.shells() {
             // From the end of the turn on, however long that took.
             let patience = self.settings.shell_patience.map(|limit| self.life.stirred.max(since) + limit);

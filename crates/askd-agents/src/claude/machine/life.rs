@@ -44,8 +44,8 @@ pub(super) struct Life {
     pub(super) stirred: Duration,
     /// The agent tells whether it works.
     tells: bool,
-    /// Of one that does not: what a turn may follow on, less the turns that ended since.
-    owed: u64,
+    /// Of one that does not: what turns may follow on, less the turns that ended since.
+    owed: Owed,
     /// Of one that does: a task ended while it was idle, and it has not said anything since.
     follows: bool,
     /// A task ended then, and may be what a turn follows on.
@@ -63,6 +63,33 @@ pub(super) struct Life {
     pub(super) kept: Option<(Duration, WaitsFor)>,
 }
 
+/// Turns that are to come, by what they follow on.
+#[derive(Debug, Default)]
+struct Owed {
+    messages: u64,
+    /// Ends of tasks.
+    tasks: u64,
+    /// The agent's own start, and what it has scheduled.
+    own: u64,
+}
+
+impl Owed {
+    fn any(&self) -> bool {
+        self.messages + self.tasks + self.own > 0
+    }
+
+    /// A turn ended. What else it may have followed on goes first, and with `unannounced` turns about it may have followed
+    /// on nothing that is counted: a message stays owed then, rather than to be taken from the turn that is to come.
+    fn ended(&mut self, unannounced: bool) {
+        let count = match self {
+            Self { tasks: count @ 1.., .. } | Self { own: count @ 1.., .. } => count,
+            _ if unannounced => return,
+            Self { messages, .. } => messages,
+        };
+        *count = count.saturating_sub(1);
+    }
+}
+
 impl Life {
     /// `resumes`: the agent goes on with a turn by itself, without a message.
     pub(super) fn new(resumes: bool) -> Self {
@@ -72,7 +99,7 @@ impl Life {
             works: false,
             stirred: Duration::ZERO,
             tells: false,
-            owed: u64::from(resumes),
+            owed: Owed { own: u64::from(resumes), ..Owed::default() },
             follows: false,
             task_ended: None,
             rests: false,
@@ -92,7 +119,7 @@ impl Life {
 
     pub(super) fn message_written(&mut self, now: Duration) {
         self.messages += 1;
-        self.owed += 1;
+        self.owed.messages += 1;
         self.stir(now);
     }
 
@@ -105,11 +132,12 @@ impl Life {
     pub(super) fn began(&mut self, now: Duration) {
         if self.wakes.is_some_and(|at| now + WAKES_EARLY >= at) {
             self.wakes = None;
+            self.owed.own += 1;
         }
         if self.tells || self.messages > 0 || self.turns > 0 {
             return self.goes_on(now);
         }
-        self.owed = self.owed.max(1);
+        self.owed.own = self.owed.own.max(1);
         self.stir(now);
     }
 
@@ -126,17 +154,18 @@ impl Life {
         self.stir(now);
     }
 
-    pub(super) fn turn_ended(&mut self, now: Duration) {
+    /// `unannounced`: turns may begin on what is not counted here.
+    pub(super) fn turn_ended(&mut self, unannounced: bool, now: Duration) {
         self.works &= self.tells;
         self.rests = true;
         self.turns += 1;
-        self.owed = self.owed.saturating_sub(1);
+        self.owed.ended(unannounced);
         self.stir(now);
     }
 
     /// A turn follows on it, also when somebody stopped it.
     pub(super) fn task_ended(&mut self, now: Duration) {
-        self.owed += 1;
+        self.owed.tasks += 1;
         self.follows = !self.works;
         self.task_ended = Some(now);
         self.stir(now);
@@ -160,7 +189,7 @@ impl Life {
 
     /// Hooks may hold up the turn of a message for long, and it says that it works meanwhile.
     pub(super) fn mute_patience(&self) -> Duration {
-        if self.owed > 0 { WORKS_PATIENCE } else { TURN_PATIENCE }
+        if self.owed.any() { WORKS_PATIENCE } else { TURN_PATIENCE }
     }
 
     /// When nothing more is expected of the agent; `None`: it works.
@@ -171,13 +200,18 @@ impl Life {
         }
         let wakes = self.wakes.map(|at| at + TURN_PATIENCE);
         let settled = self.task_ended.filter(|_| self.tells).map(|ended| ended + SETTLES);
-        let patience = if self.expects() { TURN_PATIENCE } else { Duration::ZERO };
+        let patience = match self.expects() {
+            true => TURN_PATIENCE,
+            // A turn of its own may have been taken for that of a message which is to come.
+            false if !self.tells && self.messages > 1 => SETTLES,
+            false => Duration::ZERO,
+        };
         let late = [mute, wakes, settled].into_iter().flatten().max().unwrap_or_default();
         Some((self.stirred + patience).max(late))
     }
 
     /// A turn may follow by itself.
     pub(super) fn expects(&self) -> bool {
-        if self.tells { self.follows } else { self.owed > 0 }
+        if self.tells { self.follows } else { self.owed.any() }
     }
 }

@@ -49,6 +49,8 @@ pub struct Machine {
     noted: HashMap<String, Noted>,
     /// A subagent that is not known was resumed, and has not ended since.
     resumed_unknown: bool,
+    /// It has scheduled turns that begin by themselves, again and again or at some time.
+    schedules: bool,
     /// What the agent asked its host besides permissions, by request id, until it is replied to.
     at_host: BTreeMap<String, AtHost>,
     /// It was said that the host's replies are missing.
@@ -95,6 +97,7 @@ impl Machine {
             spawns: HashMap::new(),
             noted: HashMap::new(),
             resumed_unknown: false,
+            schedules: false,
             at_host: BTreeMap::new(),
             missed: false,
             stopping: Vec::new(),

@@ -6,6 +6,7 @@ use askd_wire::Observation;
 
 use super::super::message::Line;
 use super::Machine;
+use super::life::TURN_PATIENCE;
 use crate::raw::Object;
 
 /// Ended tasks that are remembered for what is still said of them.
@@ -26,6 +27,10 @@ pub(super) struct Task {
     /// A shell asks nothing by itself.
     pub(super) is_shell: bool,
     pub(super) ended: bool,
+    /// It had ended, and only something late says that it runs: what was heard last.
+    doubted: Option<Duration>,
+    /// A shell whose lines begin turns.
+    watches: bool,
     /// Somebody stopped it, so that what is still heard of it means nothing.
     stopped: bool,
     /// What messages of the agent call it.
@@ -52,6 +57,8 @@ pub(super) enum Noted {
     Wakeup { delay: Option<u64> },
     /// A shell whose lines begin turns.
     Watch,
+    /// Turns at times that it does not tell.
+    Schedule,
 }
 
 impl Machine {
@@ -73,9 +80,8 @@ impl Machine {
         };
         let kind = line.text("subagent_type");
         let watches = call.as_ref().and_then(|call| self.noted.get(call));
-        let is_shell = kind.is_none()
-            && line.text("task_type").as_deref() == Some("local_bash")
-            && !matches!(watches, Some(Noted::Watch));
+        let watches = matches!(watches, Some(Noted::Watch));
+        let is_shell = kind.is_none() && line.text("task_type").as_deref() == Some("local_bash") && !watches;
         let handle = spawn.and_then(|spawn| spawn.handle.clone());
         let handle = handle.or_else(|| self.tasks.get(&id).and_then(|task| task.handle.clone()));
         let task = Task {
@@ -87,6 +93,8 @@ impl Machine {
             background,
             is_shell,
             ended: false,
+            doubted: None,
+            watches,
             stopped: false,
             handle,
             since: self.now,
@@ -108,17 +116,26 @@ impl Machine {
         self.observe(vec![started]);
     }
 
-    /// Something is heard of a task that only one that runs can say.
-    pub(super) fn task_lives(&mut self, id: &str) {
-        if self.tasks.get(id).is_some_and(|task| !task.stopped) {
-            self.task_goes_on(id);
+    /// Something is heard of a task that only one that runs can say. `surely`: it may not have been under way since before
+    /// its end.
+    pub(super) fn task_lives(&mut self, id: &str, surely: bool) {
+        let now = self.now;
+        let Some(task) = self.tasks.get(id).filter(|task| !task.stopped) else { return };
+        let doubted = (task.ended || task.doubted.is_some()) && !surely;
+        self.task_goes_on(id);
+        if let Some(task) = self.tasks.get_mut(id) {
+            task.doubted = doubted.then_some(now);
         }
     }
 
     /// It had ended, and runs again: nothing waits for the call that began it.
     fn task_goes_on(&mut self, id: &str) {
         let now = self.now;
-        let Some(task) = self.tasks.get_mut(id).filter(|task| task.ended) else { return };
+        let Some(task) = self.tasks.get_mut(id) else { return };
+        task.doubted = None;
+        if !task.ended {
+            return;
+        }
         (task.ended, task.stopped, task.background, task.since) = (false, false, Some(true), now);
         self.tell_started(id);
     }
@@ -186,6 +203,7 @@ impl Machine {
                 Noted::Wakeup { delay: input.get("delaySeconds").and_then(|text| text.parse().ok()) }
             }
             "Monitor" => Noted::Watch,
+            "CronCreate" => Noted::Schedule,
             _ => return,
         };
         self.noted.insert(call, noted);
@@ -203,6 +221,7 @@ impl Machine {
                 let at = self.now.saturating_add(Duration::from_secs(delay.min(LONGEST_DELAY)));
                 self.life.wakes_at(at, self.now);
             }
+            Some(Noted::Schedule) => self.schedules = true,
             Some(Noted::Watch) | None => {}
         }
     }
@@ -268,9 +287,21 @@ impl Machine {
         work == Some(top) || self.above(work).any(|(_, task)| task.parent.as_deref() == Some(top))
     }
 
-    /// Something runs that may still ask.
-    pub(super) fn runs_tasks(&self) -> bool {
-        self.resumed_unknown || self.tasks.values().any(|task| !task.ended && !task.is_shell)
+    /// Until when something runs that may still ask, or may have run; `None`: until it ends.
+    pub(super) fn tasks_until(&self) -> Option<Duration> {
+        if self.resumed_unknown {
+            return None;
+        }
+        let mut until = Duration::ZERO;
+        for task in self.tasks.values().filter(|task| !task.ended && !task.is_shell) {
+            until = until.max(task.doubted? + TURN_PATIENCE);
+        }
+        Some(until)
+    }
+
+    /// Turns may begin that nothing announces.
+    pub(super) fn begins_turns(&self) -> bool {
+        self.schedules || self.tasks.values().any(|task| !task.ended && task.watches)
     }
 
     /// Shells that run. They ask nothing, but a turn may follow on their end.
