@@ -6,6 +6,7 @@ mod ends;
 mod gone;
 mod hooks;
 mod many;
+mod modes;
 mod runs;
 mod sdk;
 mod shells;
