@@ -225,6 +225,13 @@ pub struct Requester {
     pub own_prompt: Option<OwnPrompt>,
 }
 
+impl Ask {
+    /// The agent process that asks. A file that names one in a forwarding directory makes it no agent.
+    pub fn agent_process(&self) -> Option<&Instance> {
+        self.requester.instance.as_ref().filter(|_| self.requester.kind != RequesterKind::Spool)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequesterKind {

@@ -1,8 +1,12 @@
 //! What the outside asks of the core, and what it hears back.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
-use crate::ask::{Action, Attendance, Choice, Class, Decision, OwnPrompt, Place, RequesterKind, Subagent};
+use crate::ask::{
+    Action, Ask, Attendance, Choice, Class, Decision, OwnPrompt, Place, RequesterKind, Subagent,
+};
 use crate::digest::Digest;
 use crate::event::{CallInfo, SpawnSeen, SurfaceInfo};
 use crate::gate::Repeated;
@@ -219,6 +223,8 @@ pub struct Answer {
 /// What an adapter saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observe {
+    /// For whom it speaks.
+    pub by: Voice,
     pub session: SessionKey,
     pub parent: Option<SessionKey>,
     pub title: Option<String>,
@@ -226,6 +232,54 @@ pub struct Observe {
     pub instance: Option<Instance>,
     pub place: Option<Place>,
     pub seen: Seen,
+}
+
+/// For which asks of a session whoever tells something of it may speak. An ask that names an agent process is spoken for
+/// by that process's own side, whoever else asks in the session's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Voice {
+    /// Nobody else is there: the host of an embedded core.
+    All,
+    Of(Side),
+}
+
+/// Who it is that tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Side {
+    /// It speaks for the session as such, for those of its asks that name no process, and for the sessions below.
+    pub session: bool,
+    /// Agent processes that it belongs to.
+    pub instances: BTreeSet<Instance>,
+    /// Requesters that it is, or that belong to it.
+    pub tokens: BTreeSet<TokenHash>,
+}
+
+impl Voice {
+    /// For this ask in the session that is told of.
+    pub fn speaks_for(&self, ask: &Ask) -> bool {
+        let Self::Of(side) = self else { return true };
+        side.tokens.contains(&ask.requester.token)
+            || match ask.agent_process() {
+                Some(instance) => side.instances.contains(instance),
+                None => side.session,
+            }
+    }
+
+    /// It belongs to this agent process.
+    pub fn is_of(&self, instance: &Instance) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(side) => side.instances.contains(instance),
+        }
+    }
+
+    /// For the session as such.
+    pub fn is_sessions(&self) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(side) => side.session,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -279,6 +279,8 @@ pub struct CallInfo {
     pub subagent: Option<String>,
     pub tool: String,
     pub digest: Digest,
+    /// The process that announced it, when that is another one than the session's own.
+    pub side: Option<Instance>,
 }
 
 /// A call that starts a subagent, waiting for the subagent to show itself.

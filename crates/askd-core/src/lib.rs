@@ -19,7 +19,7 @@ pub mod state;
 pub mod time;
 
 pub use ask::{Ask, Decision};
-pub use command::{Answer, Command, Observe, Raise, Reply, Seen};
+pub use command::{Answer, Command, Observe, Raise, Reply, Seen, Side, Voice};
 pub use digest::Digest;
 pub use event::{Change, Event, Note, Record};
 pub use handle::Handle;

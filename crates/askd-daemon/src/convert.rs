@@ -3,7 +3,7 @@
 use askd_core::ask::{Action, Place};
 use askd_core::command::{Observe, Raise, Seen};
 use askd_core::event::{CallInfo, SpawnSeen};
-use askd_core::{AskId, Hash256, Instance, LinkId, SessionKey};
+use askd_core::{AskId, Hash256, Instance, LinkId, SessionKey, Voice};
 pub(crate) use askd_serve::raise::{decided, withdrawal};
 use askd_wire as wire;
 
@@ -73,6 +73,7 @@ fn place(from: Option<wire::Place>, instance: Option<&Instance>) -> Option<Place
 
 pub(crate) fn observations(
     from: wire::ObservationBatch,
+    by: Voice,
     host: &str,
     requester: u32,
 ) -> Result<Vec<Observe>, String> {
@@ -80,6 +81,7 @@ pub(crate) fn observations(
     let key = |session: String| SessionKey { agent: agent.clone(), session };
     let instance = from.instance.and_then(|i| instance(i, host, requester));
     let about = Observe {
+        by,
         session: key(from.session),
         parent: from.parent.map(key),
         title: from.session_title,
@@ -126,7 +128,13 @@ fn seen(from: wire::Observation, cwd: Option<&str>) -> Result<Seen, String> {
                 kind: s.kind,
                 background: s.background,
             });
-            Seen::CallStarted { call, info: CallInfo { subagent, tool, digest }, batch, turn, spawn }
+            Seen::CallStarted {
+                call,
+                info: CallInfo { subagent, tool, digest, side: None },
+                batch,
+                turn,
+                spawn,
+            }
         }
         O::CallEnded { call, ok, subagent } => Seen::CallEnded { call, ok, subagent },
         O::TurnCancelled { subagent } => Seen::TurnCancelled { subagent },

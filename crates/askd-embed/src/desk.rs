@@ -288,6 +288,7 @@ impl<J: Journal> Desk<J> {
             Message::Cancel { session, ended, done } => {
                 let seen = if ended { Seen::SessionEnded } else { Seen::TurnCancelled { subagent: None } };
                 let observe = Observe {
+                    by: askd_core::Voice::All,
                     session,
                     parent: None,
                     title: None,

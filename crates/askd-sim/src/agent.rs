@@ -231,6 +231,7 @@ impl World {
             subagent: None,
             tool: "Task".to_owned(),
             digest: Digest::of("Task", None, None, &work_id),
+            side: None,
         };
         let call = spawn.call.clone();
         let seen =
@@ -253,6 +254,7 @@ impl World {
     pub(crate) fn observe(&mut self, a: usize, seen: Seen, after: After) {
         let agent = &self.agents[a];
         let observe = Observe {
+            by: askd_core::Voice::All,
             session: agent.key.clone(),
             parent: agent.parent.clone(),
             title: None,

@@ -40,7 +40,7 @@ impl World {
             self.ask_for(c);
             return;
         }
-        let info = CallInfo { subagent: thread, tool: action(what).tool, digest };
+        let info = CallInfo { subagent: thread, tool: action(what).tool, digest, side: None };
         let turn = self.agents[a].tells_turns.then(|| format!("t{turn}"));
         let seen = Seen::CallStarted { call: id, info, batch: None, turn, spawn: None };
         self.observe(a, seen, After::Ask(c));

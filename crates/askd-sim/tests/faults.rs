@@ -163,6 +163,7 @@ fn action() -> Action {
 
 fn observe(name: &str, parent: Option<&str>, by: Option<Instance>, seen: Seen) -> Command {
     Command::Observe(Box::new(Observe {
+        by: askd_core::Voice::All,
         session: session(name),
         parent: parent.map(session),
         title: None,
@@ -174,7 +175,7 @@ fn observe(name: &str, parent: Option<&str>, by: Option<Instance>, seen: Seen) -
 }
 
 fn call_started(call: &str) -> Seen {
-    let info = CallInfo { subagent: None, tool: "Bash".to_owned(), digest: action().digest() };
+    let info = CallInfo { subagent: None, tool: "Bash".to_owned(), digest: action().digest(), side: None };
     Seen::CallStarted { call: call.to_owned(), info, batch: None, turn: None, spawn: None }
 }
 

@@ -229,14 +229,18 @@ impl State {
                     if !session.remember_call(call, info.clone()) {
                         return;
                     }
+                    if info.side.is_some() {
+                        return;
+                    }
                     let place = CallPlace { batch: batch.as_deref(), turn: turn.as_deref() };
                     session.gate(info.subagent.as_ref()).call_started(info.digest, place, now);
                 }
             }
             Note::CallEnded { session, call, subagent } => {
                 if let Some(session) = self.sessions.get_mut(session) {
+                    let anothers = session.calls.get(call).is_some_and(|info| info.side.is_some());
                     session.forget_call(call);
-                    if let Some(gate) = session.gates.get_mut(subagent) {
+                    if let Some(gate) = session.gates.get_mut(subagent).filter(|_| !anothers) {
                         gate.call_ended();
                     }
                 }

@@ -446,7 +446,7 @@ impl State {
         {
             let subagent = ask.lineage.work_id().map(str::to_owned);
             let (tool, digest) = (ask.action.tool.clone(), ask.digest);
-            session.remember_call(call, CallInfo { subagent, tool, digest });
+            session.remember_call(call, CallInfo { subagent, tool, digest, side: None });
         }
         self.fill_slots();
         link

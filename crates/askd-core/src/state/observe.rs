@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ask::Subagent;
-use crate::command::{Observe, Reply, Seen};
+use crate::command::{Observe, Reply, Seen, Voice};
 use crate::event::{CallInfo, Change, Event, Note, Record, SessionInfo, SpawnSeen};
 use crate::gate::{CallPlace, Repeated};
 use crate::id::{AskId, Instance, SessionKey, StreamId, TokenHash};
@@ -15,7 +15,16 @@ use super::decided::gone_on;
 use super::delivery::{cancel, revoke};
 use super::raise::{around, name, texts};
 use super::timeout::{record, withdrawn};
-use super::{AskState, Handled, State};
+use super::{AskState, Handled, Session, State};
+
+/// Who tells something of a session.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Teller {
+    /// A requester, in its own ask.
+    Asks(TokenHash),
+    /// An observation. `own`: of the session's own side.
+    Tells { own: bool },
+}
 
 impl State {
     pub(super) fn observe(&self, seen: &Observe, now: Now) -> Handled {
@@ -25,12 +34,14 @@ impl State {
         let key = &seen.session;
         let mut changes = Vec::new();
         let mut repeated = None;
+        let voice = &seen.by;
+        let own = self.is_own_side(key, voice);
         if !matches!(seen.seen, Seen::SessionEnded) {
-            self.announce(seen, None, now, &mut changes);
+            self.announce(seen, Teller::Tells { own }, now, &mut changes);
         }
         match &seen.seen {
             Seen::SessionStarted => {}
-            Seen::SessionEnded => self.session_ended(key, now, &mut changes),
+            Seen::SessionEnded => self.session_ended(key, (voice, own), now, &mut changes),
             Seen::SubagentStarted { work_id, kind, name, parent, call } => {
                 let told = Subagent {
                     work_id: work_id.clone(),
@@ -39,9 +50,29 @@ impl State {
                     depth: None,
                     parent: parent.clone(),
                 };
-                self.subagent_started(key, told, call.as_deref(), now, &mut changes);
+                // Others name nobody's children.
+                let known = self.sessions.get(key).and_then(|s| s.subagents.get(work_id));
+                if own || known.is_none() {
+                    self.subagent_started(key, told, call.as_deref().filter(|_| own), own, now, &mut changes);
+                }
             }
-            Seen::SubagentEnded { work_id } => self.subagent_ended(key, work_id, now, &mut changes),
+            Seen::SubagentEnded { work_id } => {
+                self.subagent_ended(key, work_id, (voice, own), now, &mut changes);
+            }
+            Seen::CallStarted { call, info, batch, turn, .. } if !own => {
+                let known = self.sessions.get(key).is_some_and(|s| s.calls.contains_key(call));
+                // Of a call that nobody's process announces nothing could be learned later.
+                let side = seen.instance.clone().filter(|instance| voice.is_of(instance) && !known);
+                changes.extend(side.map(|side| {
+                    Change::Note(Note::CallStarted {
+                        session: key.clone(),
+                        call: call.clone(),
+                        info: CallInfo { side: Some(side), ..info.clone() },
+                        batch: batch.clone(),
+                        turn: turn.clone(),
+                    })
+                }));
+            }
             Seen::CallStarted { call, info, batch, turn, spawn } => {
                 repeated = self.repetition(key, call, info, batch.as_deref(), turn.as_deref(), now);
                 changes.push(Change::Note(Note::CallStarted {
@@ -57,37 +88,43 @@ impl State {
                 }
             }
             Seen::CallEnded { call, subagent, .. } => {
-                self.own_prompt_answered(key, call, true, None, now, &mut changes);
-                changes.push(Change::Note(Note::CallEnded {
-                    session: key.clone(),
-                    call: call.clone(),
-                    subagent: subagent.clone(),
-                }));
+                self.own_prompt_answered((key, voice), call, true, None, now, &mut changes);
+                let known = self.sessions.get(key).and_then(|session| session.calls.get(call));
+                if own || known.is_some_and(|info| is_of_side(info, voice)) {
+                    changes.push(Change::Note(Note::CallEnded {
+                        session: key.clone(),
+                        call: call.clone(),
+                        subagent: subagent.clone(),
+                    }));
+                }
             }
             Seen::OwnPromptAnswered { call, allowed } => {
                 // A call that asks several things at once: which of them was answered is not told.
                 let asks_open = self.sessions.get(key).map_or(0, |session| {
                     let asks = session.asks.iter().filter_map(|id| self.asks.get(id));
-                    asks.filter(|ask| ask.is_open() && ask.call() == Some(call)).count()
+                    let asks = asks.filter(|ask| ask.is_open() && voice.speaks_for(&ask.ask));
+                    asks.filter(|ask| ask.call() == Some(call)).count()
                 });
                 if asks_open <= 1 {
-                    self.own_prompt_answered(key, call, *allowed, None, now, &mut changes);
+                    self.own_prompt_answered((key, voice), call, *allowed, None, now, &mut changes);
                 }
             }
             Seen::DecidedByAgent { call, allowed, by } => {
                 let by = by.as_deref().or(Some("rules"));
-                self.own_prompt_answered(key, call, *allowed, by, now, &mut changes);
+                self.own_prompt_answered((key, voice), call, *allowed, by, now, &mut changes);
             }
             Seen::TurnCancelled { subagent } => {
-                for (id, ask) in self.within(key, subagent.as_deref()) {
+                for (id, ask) in self.touched_by(key, subagent.as_deref(), (voice, own)) {
                     changes.extend(cancel(id, ask, Cause::Cancelled, None, now));
                 }
-                self.forget_calls(key, subagent.as_deref(), &mut changes);
-                let event = Event::TurnCancelled { subagent: subagent.clone() };
-                changes.push(session_record(key, now, event));
+                self.forget_calls(key, subagent.as_deref(), (voice, own), &mut changes);
+                if own {
+                    let event = Event::TurnCancelled { subagent: subagent.clone() };
+                    changes.push(session_record(key, now, event));
+                }
             }
             Seen::TurnEnded { subagent } => {
-                self.turn_ended(key, subagent.as_deref(), now, &mut changes);
+                self.turn_ended(key, subagent.as_deref(), (voice, own), now, &mut changes);
             }
         }
         match repeated {
@@ -96,17 +133,36 @@ impl State {
         }
     }
 
-    /// Makes sure that a session is known, with what is told of it now. Returns it as it is for whoever tells this. `by`:
-    /// a requester's token; none for an observation, of which it is judged before by which process tells it.
+    /// Whoever tells this speaks for the session as such: as one of its agent's process, or because all that is asked in
+    /// it is its own.
+    fn is_own_side(&self, key: &SessionKey, voice: &Voice) -> bool {
+        let has_process = || self.agent_of(key).is_some();
+        let all_asks = || {
+            let asks = self.within(key, None).filter(|(_, ask)| !ask.recalled);
+            let mut its = asks.map(|(_, ask)| voice.speaks_for(&ask.ask)).peekable();
+            its.peek().is_some() && its.all(|its| its)
+        };
+        voice.is_sessions() || !has_process() && all_asks()
+    }
+
+    /// The agent process of a live session. It is the first one that was told: another one's ask in the session's name
+    /// takes nothing over, as long as that one lives and the session goes on.
+    pub fn agent_of(&self, key: &SessionKey) -> Option<&Instance> {
+        self.sessions.get(key).filter(|s| !s.ended)?.info.instance.as_ref()
+    }
+
+    /// Makes sure that a session is known, with what its own side tells of it now. Returns it as it is for whoever tells
+    /// this.
     pub(super) fn announce(
         &self,
         seen: &Observe,
-        by: Option<TokenHash>,
+        by: Teller,
         now: Now,
         changes: &mut Vec<Change>,
     ) -> SessionInfo {
         let known = self.sessions.get(&seen.session);
         let live = known.filter(|s| !s.ended);
+        let own = self.is_told_by_its_own(seen, by);
         let claimed = seen.parent.as_ref();
         let parent = claimed
             .filter(|parent| self.may_move(seen, parent, by))
@@ -120,12 +176,14 @@ impl State {
             key: seen.session.clone(),
             parent,
             root,
-            title: seen.title.clone().or_else(|| known.and_then(|s| s.info.title.clone())),
+            title: seen.title.clone().filter(|_| own).or_else(|| known.and_then(|s| s.info.title.clone())),
             // The first directory is the session's; a later `cd` does not rename it.
             cwd: known.and_then(|s| s.info.cwd.clone()).or_else(|| seen.cwd.clone()),
             // A session that goes on after its end may run in another process, at another place.
-            instance: seen.instance.clone().or_else(|| live.and_then(|s| s.info.instance.clone())),
-            place: seen.place.clone().or_else(|| live.and_then(|s| s.info.place.clone())),
+            instance: live
+                .and_then(|s| s.info.instance.clone())
+                .or_else(|| seen.instance.clone().filter(|_| own)),
+            place: seen.place.clone().filter(|_| own).or_else(|| live.and_then(|s| s.info.place.clone())),
         };
         if known.is_none_or(|s| s.ended || s.info != info) {
             let event = Event::SessionStarted { session: Box::new(info.clone()) };
@@ -139,22 +197,35 @@ impl State {
         info
     }
 
+    /// Whether title, process and place of the session are as whoever tells this says.
+    fn is_told_by_its_own(&self, seen: &Observe, by: Teller) -> bool {
+        let Some(known) = self.sessions.get(&seen.session).filter(|s| !s.ended) else { return true };
+        match (by, &known.info.instance) {
+            (Teller::Tells { own }, _) => own,
+            (Teller::Asks(_), Some(its_own)) => seen.instance.as_ref() == Some(its_own),
+            (Teller::Asks(token), None) => self.has_asks_of_only(known, token),
+        }
+    }
+
+    fn has_asks_of_only(&self, session: &Session, token: TokenHash) -> bool {
+        let asks = session.asks.iter().filter_map(|id| self.asks.get(id));
+        asks.filter(|ask| !ask.recalled).all(|ask| ask.ask.requester.token == token)
+    }
+
     /// Whether whoever tells this may say where the session belongs, for everybody: it is shown there, and ends with it.
     /// One of which nothing is known yet is placed by an observation; from then on it stays in its tree, unless its own
     /// side says otherwise: the process that it runs in, or whoever raised all of its asks.
-    fn may_move(&self, seen: &Observe, parent: &SessionKey, by: Option<TokenHash>) -> bool {
+    fn may_move(&self, seen: &Observe, parent: &SessionKey, by: Teller) -> bool {
         let Some(known) = self.sessions.get(&seen.session) else { return true };
         let is_placed = known.info.parent.is_some();
         let stays = || self.root_of(&seen.session) == self.root_of(parent);
-        if !is_placed && by.is_none() || is_placed && stays() {
+        let is_believed = matches!(by, Teller::Tells { own: true });
+        if !is_placed && is_believed || is_placed && stays() {
             return true;
         }
         match known.info.instance.as_ref().filter(|_| !known.ended) {
             Some(its_own) => seen.instance.as_ref() == Some(its_own),
-            None => {
-                let mut asks = known.asks.iter().filter_map(|id| self.asks.get(id));
-                by.is_some() && asks.all(|ask| Some(ask.ask.requester.token) == by)
-            }
+            None => matches!(by, Teller::Asks(token) if self.has_asks_of_only(known, token)),
         }
     }
 
@@ -163,6 +234,7 @@ impl State {
         key: &SessionKey,
         mut told: Subagent,
         call: Option<&str>,
+        own: bool,
         now: Now,
         changes: &mut Vec<Change>,
     ) {
@@ -170,7 +242,7 @@ impl State {
         let known = session.and_then(|s| s.subagents.get(&told.work_id));
         let mut background = false;
         // A child that shows itself again while it lives does not take the spawn of another.
-        let is_new = call.is_some() || known.is_none_or(|c| c.ended);
+        let is_new = own && (call.is_some() || known.is_none_or(|c| c.ended));
         if let Some(spawn) = session.filter(|_| is_new).and_then(|s| matching_spawn(s, &told, call)) {
             told.name = told.name.or_else(|| spawn.name.clone());
             told.kind = told.kind.or_else(|| spawn.kind.clone());
@@ -205,21 +277,35 @@ impl State {
     }
 
     /// A subagent's run is over. What it started in the background may outlive it, so only its own asks end.
-    fn subagent_ended(&self, key: &SessionKey, work_id: &str, now: Now, changes: &mut Vec<Change>) {
+    fn subagent_ended(
+        &self,
+        key: &SessionKey,
+        work_id: &str,
+        (voice, own): (&Voice, bool),
+        now: Now,
+        changes: &mut Vec<Change>,
+    ) {
         let Some(session) = self.sessions.get(key) else { return };
         let mut over = Vec::new();
         for id in &session.asks {
             let Some(ask) = self.asks.get(id).filter(|a| a.ask.lineage.work_id() == Some(work_id)) else {
                 continue;
             };
+            if !voice.speaks_for(&ask.ask) {
+                continue;
+            }
             let note = Some("the subagent ended".to_owned());
             changes.extend(cancel(*id, ask, Cause::SessionEnded, note, now));
             over.push(*id);
         }
         changes.push(Change::Note(Note::TurnOver { asks: over }));
-        for (call, info) in session.calls.iter().filter(|(_, info)| info.subagent.as_deref() == Some(work_id))
-        {
-            changes.push(call_ended(key, call, info));
+        for (call, info) in &session.calls {
+            if info.subagent.as_deref() == Some(work_id) && (own || is_of_side(info, voice)) {
+                changes.push(call_ended(key, call, info));
+            }
+        }
+        if !own {
+            return;
         }
         let (session, subagent) = (key.clone(), Some(work_id.to_owned()));
         changes.push(Change::Note(Note::GateReset { session, subagent }));
@@ -230,12 +316,19 @@ impl State {
 
     /// The turn of one thread ended by itself. What is still open was settled by the agent's own prompt, or dropped:
     /// which of the two cannot be known, so nobody is said to have decided.
-    fn turn_ended(&self, key: &SessionKey, subagent: Option<&str>, now: Now, changes: &mut Vec<Change>) {
+    fn turn_ended(
+        &self,
+        key: &SessionKey,
+        subagent: Option<&str>,
+        (voice, own): (&Voice, bool),
+        now: Now,
+        changes: &mut Vec<Change>,
+    ) {
         let mut over = Vec::new();
         let Some(session) = self.sessions.get(key) else { return };
         for id in &session.asks {
             let Some(ask) = self.asks.get(id) else { continue };
-            if ask.ask.lineage.work_id() != subagent {
+            if ask.ask.lineage.work_id() != subagent || !voice.speaks_for(&ask.ask) {
                 continue;
             }
             if ask.is_open() {
@@ -249,26 +342,35 @@ impl State {
             over.push(*id);
         }
         for (call, info) in &session.calls {
-            if info.subagent.as_deref() == subagent {
+            if info.subagent.as_deref() == subagent && (own || is_of_side(info, voice)) {
                 changes.push(call_ended(key, call, info));
             }
         }
-        changes.push(Change::Note(Note::GateReset {
-            session: key.clone(),
-            subagent: subagent.map(str::to_owned),
-        }));
+        if own {
+            let (session, subagent) = (key.clone(), subagent.map(str::to_owned));
+            changes.push(Change::Note(Note::GateReset { session, subagent }));
+        }
         if !over.is_empty() {
             changes.push(Change::Note(Note::TurnOver { asks: over }));
         }
     }
 
     /// Calls of a cancelled thread will not be seen to end.
-    fn forget_calls(&self, key: &SessionKey, subagent: Option<&str>, changes: &mut Vec<Change>) {
+    fn forget_calls(
+        &self,
+        key: &SessionKey,
+        subagent: Option<&str>,
+        (voice, own): (&Voice, bool),
+        changes: &mut Vec<Change>,
+    ) {
         let Some(session) = self.sessions.get(key) else { return };
-        for (call, info) in &session.calls {
+        for (call, info) in session.calls.iter().filter(|(_, info)| own || is_of_side(info, voice)) {
             if subagent.is_none_or(|top| session.is_within(info.subagent.as_deref(), top)) {
                 changes.push(call_ended(key, call, info));
             }
+        }
+        if !own {
+            return;
         }
         for thread in session.gates.keys() {
             if subagent.is_none_or(|top| session.is_within(thread.as_deref(), top)) {
@@ -296,11 +398,17 @@ impl State {
         gate.call_started(info.digest, CallPlace { batch, turn }, now)
     }
 
-    fn session_ended(&self, key: &SessionKey, now: Now, changes: &mut Vec<Change>) {
-        let tree: Vec<_> = self.tree(key).collect();
-        for (id, ask) in self.within(key, None) {
+    fn session_ended(
+        &self,
+        key: &SessionKey,
+        (voice, own): (&Voice, bool),
+        now: Now,
+        changes: &mut Vec<Change>,
+    ) {
+        for (id, ask) in self.touched_by(key, None, (voice, own)) {
             changes.extend(cancel(id, ask, Cause::SessionEnded, None, now));
         }
+        let tree: Vec<_> = self.tree(key).filter(|_| own).collect();
         for key in tree {
             if self.sessions.get(&key).is_some_and(|s| !s.ended) {
                 let why = "the agent said so".to_owned();
@@ -312,7 +420,7 @@ impl State {
     /// A call ran, or the agent's own prompt answered it. Only an exact match says anything.
     fn own_prompt_answered(
         &self,
-        key: &SessionKey,
+        (key, voice): (&SessionKey, &Voice),
         call: &str,
         allowed: bool,
         by: Option<&str>,
@@ -321,7 +429,8 @@ impl State {
     ) {
         let Some(session) = self.sessions.get(key) else { return };
         for id in &session.asks {
-            let Some(ask) = self.asks.get(id).filter(|a| a.call() == Some(call)) else { continue };
+            let of_call = |ask: &&AskState| ask.call() == Some(call) && voice.speaks_for(&ask.ask);
+            let Some(ask) = self.asks.get(id).filter(of_call) else { continue };
             let Some(event) = gone_on(ask, allowed, by, now) else { continue };
             changes.push(record(*id, now, event));
         }
@@ -356,9 +465,29 @@ impl State {
         Handled::done(changes)
     }
 
-    /// Whose asks a session and everything below it has in memory.
-    pub fn requesters_of(&self, key: &SessionKey) -> BTreeSet<TokenHash> {
-        self.within(key, None).map(|(_, ask)| ask.ask.requester.token).collect()
+    /// Whose asks a session and everything below it has in memory: tokens, each with the agent process that it named.
+    pub fn requesters_of(&self, key: &SessionKey) -> BTreeSet<(TokenHash, Option<Instance>)> {
+        let of = |ask: &AskState| (ask.ask.requester.token, ask.ask.agent_process().cloned());
+        self.within(key, None).map(|(_, ask)| of(ask)).collect()
+    }
+
+    /// Agent processes that wait for what becomes of their asks in a session and below it.
+    pub fn processes_waiting(&self, key: &SessionKey) -> BTreeSet<Instance> {
+        let waits = |ask: &AskState| ask.is_open() || ask.delivery == Delivery::Pending;
+        let asks = self.within(key, None).filter(|(_, ask)| waits(ask));
+        asks.filter_map(|(_, ask)| ask.ask.agent_process().cloned()).collect()
+    }
+
+    /// What ends or is cancelled with a session or one of its subagents, when this side says so. What is below a session
+    /// ends with it.
+    fn touched_by<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        subagent: Option<&'a str>,
+        (voice, own): (&'a Voice, bool),
+    ) -> impl Iterator<Item = (AskId, &'a AskState)> {
+        self.within(key, subagent)
+            .filter(move |(_, ask)| voice.speaks_for(&ask.ask) || own && ask.session() != key)
     }
 
     /// Asks of a session's thread and of everything below it; `None`: the whole session and its descendants.
@@ -438,11 +567,7 @@ fn check(seen: &Observe) -> Result<(), String> {
 }
 
 /// The spawning call of a child: named by the agent, or the only one that it can be.
-fn matching_spawn<'a>(
-    session: &'a super::Session,
-    told: &Subagent,
-    call: Option<&str>,
-) -> Option<&'a SpawnSeen> {
+fn matching_spawn<'a>(session: &'a Session, told: &Subagent, call: Option<&str>) -> Option<&'a SpawnSeen> {
     if let Some(call) = call {
         return session.spawns.iter().find(|s| s.call == call);
     }
@@ -452,6 +577,11 @@ fn matching_spawn<'a>(
         (Some(spawn), None) => Some(spawn),
         _ => None,
     }
+}
+
+/// Announced by a process that this side speaks for.
+fn is_of_side(info: &CallInfo, voice: &Voice) -> bool {
+    info.side.as_ref().is_some_and(|side| voice.is_of(side))
 }
 
 fn call_ended(session: &SessionKey, call: &str, info: &CallInfo) -> Change {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::ask::{
     Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Place, RequesterKind, Subagent,
 };
-use crate::command::{Observe, Raise, Reply, Seen};
+use crate::command::{Observe, Raise, Reply, Seen, Voice};
 use crate::event::{CallInfo, Change, Event, LateAnswer, Note};
 use crate::id::{AskId, SessionKey};
 use crate::outcome::{Cause, Outcome, OutcomeKind, Source};
@@ -14,6 +14,7 @@ use crate::settings::Settings;
 use crate::time::Now;
 
 use super::delivery::cancel;
+use super::observe::Teller;
 use super::timeout::record;
 use super::{AskState, Handled, Late, Link, State};
 
@@ -48,7 +49,7 @@ impl State {
         {
             changes.extend(cancel(old, ask, Cause::Superseded, None, now));
         }
-        let info = self.announce(&observed(raise), Some(raise.token), now, &mut changes);
+        let info = self.announce(&observed(raise), Teller::Asks(raise.token), now, &mut changes);
         let root = info.root;
         let thread = self.thread_of_call(raise);
         let subagent =
@@ -56,9 +57,11 @@ impl State {
         let attendance =
             raise.attendance.unwrap_or_else(|| self.attendance_of(&raise.session, subagent.as_ref()));
         let options = if raise.options.is_empty() { yes_or_no() } else { raise.options.clone() };
-        let call = raise.call.clone().or_else(|| self.call_asked_before(raise, digest)).or_else(|| {
-            self.find_call(&raise.session, subagent.as_ref().map(|s| s.work_id.as_str()), digest)
-        });
+        let call = raise
+            .call
+            .clone()
+            .or_else(|| self.call_asked_before(raise, digest))
+            .or_else(|| self.find_call(raise, subagent.as_ref().map(|s| s.work_id.as_str()), digest));
         let settings = self.settings_of_ask(raise, &root);
         let policy = Self::resolve_policy(&settings, raise, attendance, &options);
         let ask = Ask {
@@ -240,14 +243,14 @@ impl State {
 
     /// The started call that this ask is about: same thread, same content, not ended, not another open ask's. Two
     /// candidates are none: an ambiguous match settles nothing.
-    fn find_call(
-        &self,
-        session: &SessionKey,
-        work_id: Option<&str>,
-        digest: crate::Digest,
-    ) -> Option<String> {
-        let session = self.sessions.get(session)?;
-        let same = |info: &CallInfo| info.digest == digest && info.subagent.as_deref() == work_id;
+    fn find_call(&self, raise: &Raise, work_id: Option<&str>, digest: crate::Digest) -> Option<String> {
+        let session = self.sessions.get(&raise.session)?;
+        // What another process announced in the session's name is that one's call.
+        let same = |info: &CallInfo| {
+            info.digest == digest
+                && info.subagent.as_deref() == work_id
+                && (info.side.is_none() || info.side == raise.instance)
+        };
         // Most asks come before their call has started: then the other asks need not be looked at.
         session.calls.values().find(|info| same(info))?;
         let taken: BTreeSet<&str> =
@@ -286,6 +289,7 @@ fn reattach(id: AskId, ask: &AskState, raise: &Raise, now: Now) -> Handled {
 
 fn observed(raise: &Raise) -> Observe {
     Observe {
+        by: Voice::All,
         session: raise.session.clone(),
         parent: raise.parent.clone(),
         title: raise.title.clone(),

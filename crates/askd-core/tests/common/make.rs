@@ -123,6 +123,7 @@ pub fn answer(ask: AskId, digest: Digest, decision: Decision) -> Answer {
 
 pub fn seen(in_session: &str, seen: Seen) -> Command {
     Command::Observe(Box::new(Observe {
+        by: askd_core::Voice::All,
         session: session(in_session),
         parent: None,
         title: None,
@@ -136,7 +137,7 @@ pub fn seen(in_session: &str, seen: Seen) -> Command {
 pub fn call_started(call: &str, subagent: Option<&str>, digest: Digest) -> Seen {
     Seen::CallStarted {
         call: call.to_owned(),
-        info: CallInfo { subagent: subagent.map(str::to_owned), tool: "Bash".to_owned(), digest },
+        info: CallInfo { subagent: subagent.map(str::to_owned), tool: "Bash".to_owned(), digest, side: None },
         batch: None,
         turn: None,
         spawn: None,
@@ -146,7 +147,12 @@ pub fn call_started(call: &str, subagent: Option<&str>, digest: Digest) -> Seen 
 pub fn spawn(call: &str, name: &str, kind: &str, background: bool) -> Seen {
     Seen::CallStarted {
         call: call.to_owned(),
-        info: CallInfo { subagent: None, tool: "Agent".to_owned(), digest: action(call).digest() },
+        info: CallInfo {
+            subagent: None,
+            tool: "Agent".to_owned(),
+            digest: action(call).digest(),
+            side: None,
+        },
         batch: None,
         turn: None,
         spawn: Some(SpawnSeen {

@@ -1,8 +1,9 @@
 //! Who asks, and which call it is about: sessions, subagents, correlation by observation.
 
-use askd_core::ask::{AtDeadline, Attendance, RequesterKind, Subagent};
+use askd_core::ask::{AtDeadline, Attendance, Place, RequesterKind, Subagent};
 use askd_core::{
-    AskId, Cause, Command, Decision, Delivery, Observe, Overrides, Raise, Refusal, Seen, Settings,
+    AskId, Cause, Command, Decision, Delivery, Observe, Overrides, Raise, Refusal, Seen, Settings, Side,
+    Voice,
 };
 
 use crate::common::World;
@@ -236,6 +237,7 @@ fn c8_an_ask_of_a_session_that_had_ended_counts_after_a_restart() {
     let by_script = raise(1, "a");
     world
         .run(&Command::Observe(Box::new(Observe {
+            by: Voice::All,
             session: session("a"),
             parent: None,
             title: None,
@@ -285,6 +287,7 @@ fn s7_names_that_are_too_long_and_loops_are_refused() {
         assert!(matches!(world.run(&seen("a", bad)), Err(Refusal::Malformed(_))));
     }
     let looped = Command::Observe(Box::new(Observe {
+        by: Voice::All,
         session: session("a"),
         parent: Some(session("a")),
         title: None,
@@ -378,6 +381,7 @@ fn s7_sessions_that_nobody_ends_are_ended_when_nothing_is_heard_of_them() {
 
 fn told(name: &str, parent: Option<&str>, by: Option<u32>) -> Command {
     Command::Observe(Box::new(Observe {
+        by: Voice::All,
         session: session(name),
         parent: parent.map(session),
         title: None,
@@ -507,4 +511,146 @@ fn c6_a_session_that_has_its_place_is_moved_only_by_its_own_side() {
     world.run(&told("squatted", Some("elsewhere"), None)).unwrap();
     world.raise(&by(9, "squatted", Some("trusted"), 1));
     assert_eq!(world.state.root_of(&session("squatted")), session("trusted"));
+}
+
+/// What a process tells that speaks for its own asks only.
+fn told_by(name: &str, by: u32, what: Seen) -> Command {
+    let side = Side { instances: [instance(by)].into(), ..Side::default() };
+    let Command::Observe(told) = told(name, None, Some(by)) else { unreachable!() };
+    Command::Observe(Box::new(Observe { by: Voice::Of(side), seen: what, ..*told }))
+}
+
+fn told_with(name: &str, tokens: &[u32], what: Seen) -> Command {
+    let side = Side { tokens: tokens.iter().map(|n| token(*n)).collect(), ..Side::default() };
+    let Command::Observe(told) = told(name, None, None) else { unreachable!() };
+    Command::Observe(Box::new(Observe { by: Voice::Of(side), seen: what, ..*told }))
+}
+
+#[test]
+fn s1_s2_an_ask_in_a_sessions_name_takes_nothing_of_the_session_over() {
+    let pane = |pane: &str| Some(Place { tty: None, tmux_pane: Some(pane.to_owned()) });
+    let mut world = world();
+    let own = Raise {
+        instance: Some(instance(1)),
+        title: Some("the owner's".to_owned()),
+        place: pane("%1"),
+        call: Some("c1".to_owned()),
+        ..raise(1, "a")
+    };
+    let ask = world.raise(&own);
+    let skip = |skip| Overrides { skip: Some(skip), ..Overrides::default() };
+    let set = |session, overrides| Command::SetOverrides { session, overrides, by: "you".to_owned() };
+    world.run(&set(None, skip(true))).unwrap();
+    world.run(&set(Some(session("a")), skip(false))).unwrap();
+    let strange = Raise {
+        instance: Some(instance(2)),
+        title: Some("taken".to_owned()),
+        place: pane("%2"),
+        ..raise(2, "a")
+    };
+    let theirs = world.raise(&strange);
+    let info = |world: &World| world.state.session(&session("a")).unwrap().info.clone();
+    assert_eq!(info(&world).instance, Some(instance(1)));
+    assert_eq!(info(&world).title.as_deref(), Some("the owner's"));
+    assert_eq!(info(&world).place, pane("%1"));
+    let answered = || Seen::OwnPromptAnswered { call: "c1".to_owned(), allowed: true };
+    for what in [answered(), call_ended("c1"), turn_ended(None), cancelled(None), Seen::SessionEnded] {
+        world.run(&told_by("a", 2, what)).unwrap();
+        assert!(world.ask(ask).is_open());
+    }
+    assert_eq!(world.outcome(theirs).cause, Cause::Cancelled, "its own ask is its own");
+    assert!(!world.state.session(&session("a")).unwrap().ended);
+    let next = world.raise(&Raise { instance: Some(instance(1)), ..raise(3, "a") });
+    assert!(world.ask(next).is_open(), "what a person made stricter holds");
+    // The end of that process is not the session's either; that of its own is.
+    world.run(&Command::AgentGone { instance: instance(2) }).unwrap();
+    assert!(!world.state.session(&session("a")).unwrap().ended);
+    world.run(&told_by("a", 1, answered())).unwrap();
+    assert_eq!(world.outcome(ask).cause, Cause::Agent);
+    world.run(&Command::AgentGone { instance: instance(1) }).unwrap();
+    assert_eq!(world.outcome(next).cause, Cause::RequesterGone);
+    assert!(world.state.session(&session("a")).unwrap().ended);
+}
+
+#[test]
+fn c1_a_session_goes_on_in_another_process_when_the_one_before_has_ended() {
+    let of = |n: u32, by: u32| Raise { instance: Some(instance(by)), ..hook(n, "a") };
+    let process = |world: &World| world.state.session(&session("a")).unwrap().info.instance.clone();
+    // By the end of the process, by its own word, and without a word but after a restart.
+    for way in 0..3 {
+        let mut world = world();
+        world.raise(&of(1, 1));
+        match way {
+            0 => drop(world.run(&Command::AgentGone { instance: instance(1) }).unwrap()),
+            1 => world.see("a", Seen::SessionEnded),
+            _ => {
+                world.crash();
+                world.run(&Command::AgentGone { instance: instance(1) }).unwrap();
+            }
+        }
+        let ask = world.raise(&of(2, 2));
+        assert_eq!(process(&world), Some(instance(2)), "way {way}");
+        // A watch that says so late ends nothing of the new one.
+        world.run(&Command::AgentGone { instance: instance(1) }).unwrap();
+        assert!(world.ask(ask).is_open());
+        world.run(&told_by("a", 2, cancelled(None))).unwrap();
+        assert_eq!(world.outcome(ask).cause, Cause::Cancelled);
+    }
+}
+
+#[test]
+fn c4_two_processes_of_one_session_speak_each_for_their_own_asks() {
+    let ls = action("ls").digest();
+    let mut world = world();
+    let own = Side { session: true, instances: [instance(1)].into(), ..Side::default() };
+    let by_owner = |what| {
+        let Command::Observe(told) = told("a", None, Some(1)) else { unreachable!() };
+        Command::Observe(Box::new(Observe { by: Voice::Of(own.clone()), seen: what, ..*told }))
+    };
+    let of = |n: u32, by: u32| Raise { instance: Some(instance(by)), ..hook(n, "a") };
+    world.raise(&of(1, 1));
+    world.raise(&of(2, 2));
+    // Both announce a call of the same content; each ask finds that of its own process.
+    world.run(&told_by("a", 2, call_started("theirs", None, ls))).unwrap();
+    world.run(&by_owner(call_started("mine", None, ls))).unwrap();
+    let mine = world.raise(&of(3, 1));
+    assert_eq!(world.ask(mine).call(), Some("mine"));
+    let theirs = world.raise(&of(4, 2));
+    assert_eq!(world.ask(theirs).call(), Some("theirs"));
+    for other in ["theirs", "mine"] {
+        let (by_other, of_other) = if other == "mine" {
+            (told_by("a", 2, call_ended(other)), mine)
+        } else {
+            (by_owner(call_ended(other)), theirs)
+        };
+        world.run(&by_other).unwrap();
+        assert!(world.ask(of_other).is_open(), "the end of another one's call");
+    }
+    world.run(&told_by("a", 2, call_ended("theirs"))).unwrap();
+    world.run(&by_owner(call_ended("mine"))).unwrap();
+    assert_eq!([mine, theirs].map(|ask| world.outcome(ask).cause), [Cause::Agent; 2]);
+    // The end of the session as its own process says it leaves the other's asks to the other.
+    let left = world.raise(&of(5, 2));
+    world.run(&by_owner(Seen::SessionEnded)).unwrap();
+    assert!(world.ask(left).is_open());
+    world.run(&told_by("a", 2, turn_ended(None))).unwrap();
+    assert_eq!(world.outcome(left).cause, Cause::Cancelled);
+}
+
+#[test]
+fn s1_a_token_speaks_for_its_own_asks_and_for_the_session_when_all_are_its() {
+    let mut world = world();
+    let ask = world.raise(&raise(1, "a"));
+    let other = world.raise(&raise(2, "a"));
+    world.run(&told_with("a", &[2], Seen::SessionEnded)).unwrap();
+    assert!(world.ask(ask).is_open());
+    assert_eq!(world.outcome(other).cause, Cause::SessionEnded);
+    assert!(!world.state.session(&session("a")).unwrap().ended);
+    world.run(&told_with("a", &[1, 2], Seen::SessionEnded)).unwrap();
+    assert_eq!(world.outcome(ask).cause, Cause::SessionEnded);
+    assert!(world.state.session(&session("a")).unwrap().ended);
+    // An ask with a process of its own makes that process the session's only when nobody else asks in it.
+    world.raise(&raise(3, "b"));
+    world.raise(&Raise { instance: Some(instance(9)), ..raise(4, "b") });
+    assert_eq!(world.state.session(&session("b")).unwrap().info.instance, None);
 }

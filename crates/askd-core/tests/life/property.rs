@@ -68,6 +68,12 @@ pub enum Transition {
     TurnEnded(usize),
     SessionStarted(usize),
     SessionEnded(usize),
+    /// What is seen, told by the requester of one ask; `session`: by what speaks for the session, and for no process.
+    By {
+        ask: usize,
+        session: bool,
+        what: Box<Self>,
+    },
     AgentGone(u8),
     Attach {
         surface: u8,
@@ -253,7 +259,7 @@ fn transition() -> impl Strategy<Value = Transition> {
         3 => (which(), decision(), any::<bool>(), own())
             .prop_map(|(ask, decision, went_on, own)| T::Decided { ask, decision, went_on, own }),
     ];
-    let agent = prop_oneof![
+    let seen = prop_oneof![
         3 => (thread(), 0..2u8).prop_map(|(thread, digest)| T::CallStarted { thread, digest }),
         4 => which().prop_map(T::CallEnded),
         2 => (which(), any::<bool>()).prop_map(|(ask, allowed)| T::OwnPrompt { ask, allowed }),
@@ -263,6 +269,12 @@ fn transition() -> impl Strategy<Value = Transition> {
         1 => thread().prop_map(T::TurnEnded),
         1 => thread().prop_map(T::SessionStarted),
         1 => thread().prop_map(T::SessionEnded),
+    ];
+    let seen = seen.boxed();
+    let agent = prop_oneof![
+        16 => seen.clone(),
+        6 => (which(), any::<bool>(), seen)
+            .prop_map(|(ask, session, what)| T::By { ask, session, what: Box::new(what) }),
         1 => (0..3u8).prop_map(T::AgentGone),
     ];
     let world = prop_oneof![

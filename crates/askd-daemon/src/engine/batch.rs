@@ -6,12 +6,13 @@ use std::sync::Arc;
 use askd_core::command::Command;
 use askd_core::id::StreamId;
 use askd_core::state::AskState;
-use askd_core::{AskId, Event, Refusal};
+use askd_core::{AskId, Event, Instance, Refusal};
 use askd_journal::{Journal, Position};
 use tokio::sync::oneshot;
 
 use super::desk::{Desk, is_past};
 use super::message::{Done, MakeAnswer};
+use crate::origins::is_alive;
 use crate::publish::What;
 use crate::view::Shot;
 
@@ -63,8 +64,10 @@ impl<J: Journal> Desk<J> {
         });
         let owed =
             std::mem::take(&mut self.owed).into_iter().map(|command| (command, (Answerer::Nobody, None)));
+        let gone = self.ended_before(&pending).into_iter().map(|instance| Command::AgentGone { instance });
+        let gone = gone.map(|command| (command, (Answerer::Nobody, None)));
         let pending = pending.into_iter().map(|one| (one.command, (one.reply, one.over)));
-        let (commands, listeners): (Vec<_>, Vec<_>) = owed.chain(pending).unzip();
+        let (commands, listeners): (Vec<_>, Vec<_>) = owed.chain(gone).chain(pending).unzip();
         let now = self.clock.now();
         // The crash points abort by themselves: in a daemon `Died` never comes back.
         let Ok(batched) = self.writer.run(&commands, now) else { return };
@@ -124,6 +127,20 @@ impl<J: Journal> Desk<J> {
         self.tell_slots();
         let _ = self.writer.released();
         self.set_alarm();
+    }
+
+    /// Agent processes whose sessions another process asks in now, and that have ended although their watch has not said
+    /// so yet: who goes on with a session is not refused what the one before it left.
+    fn ended_before(&self, pending: &[Pending]) -> BTreeSet<Instance> {
+        let raises = pending.iter().filter_map(|one| match &one.command {
+            Command::Raise(raise) => Some((&raise.session, raise.instance.as_ref()?)),
+            _ => None,
+        });
+        let others = raises.filter_map(|(session, asks)| {
+            let agent = self.writer.state().agent_of(session)?;
+            (agent != asks && agent.host == asks.host && !is_alive(agent, &asks.host)).then(|| agent.clone())
+        });
+        others.collect()
     }
 
     /// The answer to the ask of this name; nobody hears of `None`, for it was replied to.

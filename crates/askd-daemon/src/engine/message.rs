@@ -50,6 +50,17 @@ pub(crate) struct Permissions {
     pub(crate) session: Overrides,
 }
 
+/// Who a session belongs to, and whose asks it and everything below it has.
+#[derive(Debug, Default)]
+pub(crate) struct Sides {
+    /// The agent process of a live session.
+    pub(crate) agent: Option<Instance>,
+    /// Tokens of its asks in memory, each with the agent process that it named.
+    pub(crate) requesters: BTreeSet<(TokenHash, Option<Instance>)>,
+    /// Agent processes that still wait for something.
+    pub(crate) waiting: BTreeSet<Instance>,
+}
+
 /// Makes the answer once its ask is known, with the agents that are known then: whoever answers is judged by nothing
 /// older than the ask. Last: the process that a file names as the one that asks.
 pub(super) type MakeAnswer = dyn FnOnce(AskId, &BTreeSet<Instance>, Option<&Instance>) -> Answer + Send;
@@ -92,13 +103,9 @@ pub(super) enum Message {
     Forwarders {
         reply: oneshot::Sender<BTreeSet<Instance>>,
     },
-    AgentOf {
+    SidesOf {
         session: SessionKey,
-        reply: oneshot::Sender<Option<Instance>>,
-    },
-    RequestersOf {
-        session: SessionKey,
-        reply: oneshot::Sender<BTreeSet<TokenHash>>,
+        reply: oneshot::Sender<Sides>,
     },
     OfRequester {
         token: TokenHash,

@@ -27,7 +27,7 @@ use crate::publish::Outlet;
 use crate::view::Shot;
 
 pub(crate) use self::desk::is_over;
-pub(crate) use self::message::{Counts, Done, Permissions, SessionShot, Snapshot};
+pub(crate) use self::message::{Counts, Done, Permissions, SessionShot, Sides, Snapshot};
 
 /// The way to the writer thread; cheap to clone. When the thread has ended, everything answers `None` or not recorded.
 #[derive(Debug, Clone)]
@@ -138,14 +138,9 @@ impl Engine {
         self.call(|reply| Message::Forwarders { reply }).await.unwrap_or_default()
     }
 
-    /// The agent process of a live session.
-    pub(crate) async fn agent_of(&self, session: SessionKey) -> Option<Instance> {
-        self.call(|reply| Message::AgentOf { session, reply }).await.flatten()
-    }
-
-    /// Whose asks a session and everything below it has.
-    pub(crate) async fn requesters_of(&self, session: SessionKey) -> BTreeSet<TokenHash> {
-        self.call(|reply| Message::RequestersOf { session, reply }).await.unwrap_or_default()
+    /// Who a session belongs to, and whose asks it has.
+    pub(crate) async fn sides_of(&self, session: SessionKey) -> Sides {
+        self.call(|reply| Message::SidesOf { session, reply }).await.unwrap_or_default()
     }
 
     /// The newest ask of a requester and key.

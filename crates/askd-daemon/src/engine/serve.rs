@@ -6,7 +6,7 @@ use askd_core::Overrides;
 use askd_journal::Journal;
 
 use super::desk::{Desk, is_over};
-use super::message::{Counts, Message, Permissions, SessionShot, Snapshot};
+use super::message::{Counts, Message, Permissions, SessionShot, Sides, Snapshot};
 use crate::history;
 use crate::view::Shot;
 
@@ -61,12 +61,11 @@ impl<J: Journal> Desk<J> {
             }
             Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
             Message::Forwarders { reply } => drop(reply.send(self.writer.state().forwarders())),
-            Message::AgentOf { session, reply } => {
-                let live = self.writer.state().session(&session).filter(|s| !s.ended);
-                let _ = reply.send(live.and_then(|s| s.info.instance.clone()));
-            }
-            Message::RequestersOf { session, reply } => {
-                let _ = reply.send(self.writer.state().requesters_of(&session));
+            Message::SidesOf { session, reply } => {
+                let state = self.writer.state();
+                let agent = state.agent_of(&session).cloned();
+                let waiting = agent.iter().cloned().chain(state.processes_waiting(&session)).collect();
+                let _ = reply.send(Sides { agent, requesters: state.requesters_of(&session), waiting });
             }
             Message::OfRequester { token, key, reply } => {
                 let _ = reply.send(self.writer.state().of_requester(token, &key));

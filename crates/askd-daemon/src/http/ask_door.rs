@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use askd_core::{AskId, Cause, Command, Hash256, Instance, Refusal, Reply, Seen, SessionKey};
+use askd_core::{AskId, Cause, Command, Hash256, Refusal, Reply, Seen, SessionKey, Voice};
 use askd_serve::ids::new_ask;
 use askd_wire::{
     DecidedAsk, DecidedByKey, LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey,
@@ -19,7 +19,7 @@ use crate::clock::{self, rfc3339};
 use crate::convert::{self, Arrival};
 use crate::engine::{Done, is_over};
 use crate::limits::{Kind, MOST_OBSERVATIONS};
-use crate::peer;
+use crate::origins::is_alive;
 use crate::server::Connection;
 use crate::view::Shot;
 
@@ -101,7 +101,7 @@ async fn raise(
     };
     if unclaimed && let Some(parent) = connection.parent() {
         for session in [Some(session), above].into_iter().flatten() {
-            app.origins.raised(&session, parent);
+            app.origins.raised(&session, parent, hash);
         }
     }
     let Some(shot) = shot else { return Err(Refused::unknown()) };
@@ -266,10 +266,8 @@ async fn observe(
     app.rates
         .take(Kind::Observe, &session, connection.pid, count, clock::boot_ms())
         .map_err(|limit| Refused::from_refusal(&Refusal::CapReached(limit), None))?;
-    let seen = convert::observations(body, &app.host, connection.pid).map_err(Refused::malformed)?;
-    if let Some(why) = disbelief(&app, &session, &connection, &headers).await? {
-        return Err(Refused::from_refusal(&Refusal::NotPermitted(why), None));
-    }
+    let by = voice(&app, &session, &connection, &headers).await?;
+    let seen = convert::observations(body, by, &app.host, connection.pid).map_err(Refused::malformed)?;
     let mut repeated = None;
     for observation in seen {
         let call = match &observation.seen {
@@ -289,34 +287,22 @@ async fn observe(
     Ok(repeated.map_or_else(nothing, |repeated| reply(StatusCode::OK, &repeated)))
 }
 
-/// Why this process is not believed what it tells of a session, which may end or settle asks.
-async fn disbelief(
+/// For whom this process speaks when it tells something of a session, which may end or settle asks; for nobody, it is
+/// not permitted.
+async fn voice(
     app: &App,
     session: &SessionKey,
     connection: &Connection,
     headers: &HeaderMap,
-) -> Result<Option<String>, Refused> {
-    let pid = connection.pid;
-    let agent = app.engine.agent_of(session.clone()).await;
-    let alive = |agent: &Instance| agent.host == app.host && peer::start_of(agent.pid) == Some(agent.start);
-    if let Some(agent) = agent.filter(alive) {
-        // That agent's own tree, and what started it.
-        let related = peer::is_within(pid, agent.pid) || peer::is_within(agent.pid, pid);
-        return Ok(
-            (!related).then(|| format!("session {} belongs to process {}", session.session, agent.pid))
-        );
-    }
-    let requesters = app.engine.requesters_of(session.clone()).await;
-    if requesters.is_empty() || app.origins.includes(session, pid) {
-        return Ok(None);
-    }
+) -> Result<Voice, Refused> {
     let token = bearer(headers)?.map(|token| Hash256::of(token.as_bytes()));
-    Ok((!token.is_some_and(|token| requesters.contains(&token))).then(|| {
-        format!(
-            "session {} has asks of others; send the token of one of them, or observe from where they were raised",
-            session.session
-        )
-    }))
+    let asked = app.engine.sides_of(session.clone()).await;
+    // Ahead of the watch on processes: who goes on with the session is not the one that has ended.
+    for instance in asked.waiting.iter().filter(|i| i.host == app.host && !is_alive(i, &app.host)) {
+        app.engine.tell(Command::AgentGone { instance: instance.clone() });
+    }
+    let side = app.origins.side(session, (connection.pid, token), &asked, &app.host);
+    side.map(Voice::Of).map_err(|why| Refused::from_refusal(&Refusal::NotPermitted(why), None))
 }
 
 async fn own(app: &App, id: &str, headers: &HeaderMap) -> Result<Shot, Refused> {

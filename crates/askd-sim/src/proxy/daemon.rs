@@ -158,6 +158,7 @@ impl Daemon {
         for observation in &batch.observations {
             let seen = seen(observation.clone());
             let observe = Observe {
+                by: askd_core::Voice::All,
                 session: key(&batch.session),
                 parent: batch.parent.as_ref().map(key),
                 title: None,

@@ -223,6 +223,7 @@ impl Ours {
         let session = SessionKey { agent: batch.agent.clone(), session: batch.session.clone() };
         for observation in &batch.observations {
             let observe = Observe {
+                by: askd_core::Voice::All,
                 session: session.clone(),
                 parent: None,
                 title: None,

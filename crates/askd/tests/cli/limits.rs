@@ -191,6 +191,108 @@ fn s1_what_became_of_an_ask_is_believed_from_its_own_side_only() {
     assert!(String::from_utf8_lossy(&out.stdout).ends_with("1\n"), "{out:?}");
 }
 
+/// A shell with askd's hook, one step for each line that it is sent; it says when a step is over.
+struct Agent {
+    child: std::process::Child,
+    said: std::io::BufReader<std::process::ChildStdout>,
+}
+
+impl Agent {
+    /// Each step: hook events, those behind `&` are not waited for.
+    fn start(world: &World, steps: &[&[&str]]) -> Self {
+        let mut script = String::new();
+        let mut paths = Vec::new();
+        for step in steps {
+            script.push_str("read go; ");
+            for event in *step {
+                let (event, end) = event.strip_prefix('&').map_or((*event, ";"), |event| (event, "&"));
+                let (name, command) = event.split_once(' ').unwrap();
+                let json = json!({
+                    "session_id": "s1", "transcript_path": "/nowhere", "cwd": "/tmp", "hook_event_name": name,
+                    "tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": format!("t-{command}"),
+                    "reason": "other", "source": "startup", "permission_mode": "default",
+                });
+                let path = world.path(&format!("{name}-{command}"));
+                std::fs::write(&path, json.to_string()).unwrap();
+                paths.push(path.to_str().unwrap().to_owned());
+                let n = paths.len();
+                script.push_str(&format!("CLAUDE_PID=$$ \"$0\" hook claude-code < \"${{{n}}}\" >&2 {end} "));
+            }
+            script.push_str("echo done; ");
+        }
+        script.push_str("exec cat >&2");
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let mut child = shell(world, &script, &paths);
+        let said = std::io::BufReader::new(child.stdout.take().unwrap());
+        Self { child, said }
+    }
+
+    fn step(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut self.said, &mut line).unwrap();
+        assert_eq!(line, "done\n");
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn s1_s2_another_agents_ask_in_a_sessions_name_takes_nothing_over_and_the_next_process_of_it_goes_on() {
+    let world = World::new();
+    world.start();
+    let mut owner = Agent::start(
+        &world,
+        &[
+            &["PreToolUse make", "&PermissionRequest make"],
+            &["PostToolUse make"],
+            &["&PermissionRequest left"],
+        ],
+    );
+    owner.step();
+    let ask = world.open("make");
+    let show = |ask: &Value| world.json(&["show", ask["handle"].as_str().unwrap(), "--json"]);
+    let session = || {
+        let all = world.json(&["sessions", "--json"]);
+        let session = all.as_array().unwrap().iter().find(|session| session["session"] == "s1").cloned();
+        session.map(|session| (session["instance"].clone(), session["ended_at"].clone())).unwrap()
+    };
+    let before = session();
+    assert!(before.0.is_string() && before.1.is_null(), "{before:?}");
+    // Another agent asks in its name, and tells then that the call ran and that the session has ended.
+    let mut other =
+        Agent::start(&world, &[&["&PermissionRequest theirs"], &["PostToolUse make", "SessionEnd make"]]);
+    other.step();
+    let theirs = world.open("theirs");
+    other.step();
+    assert!(show(&ask)["outcome"].is_null(), "{}", show(&ask));
+    assert_eq!(show(&theirs)["outcome"]["cause"], "session_ended", "its own ask is its own");
+    assert_eq!(session(), before);
+    drop(other);
+    assert_eq!(session(), before);
+    // Its own side is believed.
+    owner.step();
+    assert_eq!(show(&ask)["outcome"]["cause"], "agent");
+    owner.step();
+    let left = world.open("left");
+    drop(owner);
+    // The conversation goes on in another process, at once, and whatever that one tells is believed.
+    let mut next =
+        Agent::start(&world, &[&["PreToolUse next", "&PermissionRequest next"], &["PostToolUse next"]]);
+    next.step();
+    let ask = world.open("next");
+    let after = session();
+    assert!(after.0.is_string() && after.0 != before.0 && after.1.is_null(), "{after:?}");
+    next.step();
+    assert_eq!(show(&ask)["outcome"]["cause"], "agent");
+    assert_eq!(show(&left)["outcome"]["cause"], "requester_gone");
+}
+
 #[test]
 fn s7_hundreds_of_megabytes_of_asks_are_refused_and_memory_stays_bounded() {
     const MIB: usize = 1024 * 1024;

@@ -1,9 +1,20 @@
 //! What each command does to the reference, and what its sender hears.
 
 use askd_core::ask::{RequesterKind, plain};
-use askd_core::{Answer, Ask, AskId, Cause, Command, Decision, Delivery, Raise, Seen, SessionKey, TokenHash};
+use askd_core::{
+    Answer, Ask, AskId, Cause, Command, Decision, Delivery, Raise, Seen, SessionKey, TokenHash, Voice,
+};
 
 use super::{Late, Link, MAsk, Model, When, ms};
+
+/// Whoever tells something speaks for its own asks, for those of processes that it belongs to, and for those that name no
+/// process when it speaks for the session.
+fn speaks_for(voice: &Voice, ask: &Ask) -> bool {
+    let Voice::Of(side) = voice else { return true };
+    let process = ask.requester.instance.as_ref();
+    side.tokens.contains(&ask.requester.token)
+        || process.map_or(side.session, |process| side.instances.contains(process))
+}
 
 impl Model {
     pub fn stamp(&self) -> When {
@@ -71,7 +82,7 @@ impl Model {
     }
 
     /// A cancel of a session with all below it, or of one subagent with all below that.
-    fn cancel_all(&mut self, top: &SessionKey, sub: Option<&str>, cause: Cause) {
+    fn cancel_all(&mut self, top: &SessionKey, sub: Option<&str>, cause: Cause, by: (&Voice, bool)) {
         let hit = |ask: &Ask| {
             let of = &ask.lineage.session;
             sub.map_or_else(
@@ -79,12 +90,16 @@ impl Model {
                 |sub| top == of && self.below(top, sub, ask.lineage.work_id()),
             )
         };
+        let (voice, own) = by;
         let ids: Vec<_> = self.asks.values().filter(|a| hit(&a.ask)).map(|a| a.ask.id).collect();
         let now = self.stamp();
         for id in ids {
             let ask = self.asks.get_mut(&id).unwrap();
-            ask.cancel(cause, now);
-            ask.turn_over |= cause == Cause::SessionEnded;
+            // What is below a session ends with it; beside it others may ask in its name.
+            if speaks_for(voice, &ask.ask) || own && ask.ask.lineage.session != *top {
+                ask.cancel(cause, now);
+            }
+            ask.turn_over |= own && cause == Cause::SessionEnded;
         }
     }
 
@@ -163,11 +178,13 @@ impl Model {
                 }
             }
             Command::Observe(o) => {
+                let own = self.speaks_for_the_session(&o.session, &o.by);
                 if o.seen != Seen::SessionEnded {
                     let known = self.live.get(&o.session).cloned().flatten();
-                    self.live.insert(o.session.clone(), o.instance.clone().or(known));
+                    let told = o.instance.clone().filter(|_| own);
+                    self.live.insert(o.session.clone(), known.or(told));
                 }
-                self.observe(&o.session, &o.seen);
+                self.observe(&o.session, &o.seen, &o.by, own);
             }
             Command::AttachSurface { surface, info } => {
                 self.remotes.remove(surface);
@@ -216,8 +233,16 @@ impl Model {
         if let Some(old) = named.filter(|a| a.ask.requester.token == raise.token) {
             old.cancel(Cause::Superseded, now);
         }
-        let known = self.live.get(&raise.session).cloned().flatten();
-        self.live.insert(raise.session.clone(), raise.instance.clone().or(known));
+        // The process of a live session stays the one that was told first; one that goes on without any is that of
+        // whoever asked everything in it.
+        let live = self.live.get(&raise.session).cloned();
+        let of_another = |a: &MAsk| {
+            let here = a.ask.lineage.session == raise.session && !a.is_finished();
+            here && a.ask.requester.token != raise.token
+        };
+        let mine = live.is_none() || !self.asks.values().any(of_another);
+        let told = raise.instance.clone().filter(|_| mine);
+        self.live.insert(raise.session.clone(), live.flatten().or(told));
         let Some(ask) = asked else { return "no ask was recorded" };
         let mut new = MAsk {
             ask: ask.clone(),
@@ -323,38 +348,47 @@ impl Model {
         }
     }
 
-    fn observe(&mut self, session: &SessionKey, seen: &Seen) {
+    /// By its own word, or because nobody else asks in a session of which no process is known.
+    fn speaks_for_the_session(&self, session: &SessionKey, voice: &Voice) -> bool {
+        let Voice::Of(side) = voice else { return true };
+        let mut asks = self.asks.values().filter(|a| self.tree(session, &a.ask.lineage.session));
+        let has_process = self.live.get(session).is_some_and(Option::is_some);
+        let mut live = asks.by_ref().filter(|a| !a.is_finished()).peekable();
+        side.session || !has_process && live.peek().is_some() && live.all(|a| speaks_for(voice, &a.ask))
+    }
+
+    fn observe(&mut self, session: &SessionKey, seen: &Seen, voice: &Voice, own: bool) {
         let now = self.stamp();
-        let of_call = |a: &&mut MAsk, call: &str| {
-            a.ask.lineage.session == *session && a.ask.lineage.call.as_deref() == Some(call)
-        };
+        let is_its = |a: &Ask| a.lineage.session == *session && speaks_for(voice, a);
+        let of_call =
+            |a: &&mut MAsk, call: &str| is_its(&a.ask) && a.ask.lineage.call.as_deref() == Some(call);
         match seen {
             Seen::SessionEnded => {
-                self.cancel_all(session, None, Cause::SessionEnded);
-                let ended: Vec<_> = self.live.keys().filter(|key| self.tree(session, key)).cloned().collect();
+                self.cancel_all(session, None, Cause::SessionEnded, (voice, own));
+                let ended = self.live.keys().filter(|key| own && self.tree(session, key));
+                let ended: Vec<_> = ended.cloned().collect();
                 self.live.retain(|key, _| !ended.contains(key));
             }
             Seen::SubagentStarted { work_id, parent, .. } => {
-                let child = self.children.entry((session.clone(), work_id.clone())).or_default();
-                *child = parent.clone().or(child.take());
+                let key = (session.clone(), work_id.clone());
+                if own || !self.children.contains_key(&key) {
+                    let child = self.children.entry(key).or_default();
+                    *child = parent.clone().or(child.take());
+                }
             }
             // What a subagent started may outlive it.
             Seen::SubagentEnded { work_id } => {
-                let own = |a: &&mut MAsk| {
-                    a.ask.lineage.session == *session && a.ask.lineage.work_id() == Some(work_id)
-                };
-                for ask in self.asks.values_mut().filter(own) {
+                let of = |a: &&mut MAsk| is_its(&a.ask) && a.ask.lineage.work_id() == Some(work_id);
+                for ask in self.asks.values_mut().filter(of) {
                     ask.cancel(Cause::SessionEnded, now);
                     ask.turn_over = true;
                 }
             }
             Seen::TurnCancelled { subagent } => {
-                self.cancel_all(session, subagent.as_deref(), Cause::Cancelled)
+                self.cancel_all(session, subagent.as_deref(), Cause::Cancelled, (voice, own))
             }
             Seen::TurnEnded { subagent } => {
-                let of = |a: &&mut MAsk| {
-                    a.ask.lineage.session == *session && a.ask.lineage.work_id() == subagent.as_deref()
-                };
+                let of = |a: &&mut MAsk| is_its(&a.ask) && a.ask.lineage.work_id() == subagent.as_deref();
                 for ask in self.asks.values_mut().filter(of) {
                     if ask.is_open() {
                         ask.withdraw(Cause::Cancelled, now);

@@ -6,7 +6,8 @@ use askd_core::ask::{Attendance, Class, RequesterKind};
 use askd_core::event::{Event, Scope, SurfaceInfo};
 use askd_core::state::Link;
 use askd_core::{
-    AskId, Command, Decision, LinkId, Observe, Raise, Refusal, Reply, Seen, SessionKey, Settings, SurfaceId,
+    AskId, Command, Decision, LinkId, Observe, Raise, Refusal, Reply, Seen, SessionKey, Settings, Side,
+    SurfaceId, Voice,
 };
 
 use super::{CallGiven, How, Other, Spec, Transition};
@@ -177,6 +178,7 @@ impl Run {
         let parent = (name == "b").then(|| make::session("a"));
         let session = make::session(name);
         Command::Observe(Box::new(Observe {
+            by: Voice::All,
             session,
             parent,
             title: None,
@@ -332,6 +334,19 @@ impl Run {
             T::TurnEnded(thread) => Self::observe(*thread, Seen::TurnEnded { subagent: work(thread) }),
             T::SessionStarted(thread) => Self::observe(*thread, Seen::SessionStarted),
             T::SessionEnded(thread) => Self::observe(*thread, Seen::SessionEnded),
+            T::By { ask, session, what } => {
+                let told = self.raised[&self.pick(*ask)?].clone();
+                let mut command = self.command(what)?;
+                if let Command::Observe(seen) = &mut command {
+                    let mut side = Side { session: *session, ..Side::default() };
+                    if !session {
+                        side.tokens.insert(told.token);
+                        side.instances.extend(told.instance);
+                    }
+                    seen.by = Voice::Of(side);
+                }
+                command
+            }
             T::AgentGone(n) => Command::AgentGone { instance: make::instance(u32::from(*n)) },
             T::Attach { surface: n, remote } => Command::AttachSurface {
                 surface: surface(n),
