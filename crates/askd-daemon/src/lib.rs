@@ -23,6 +23,7 @@ mod permissions;
 mod publish;
 mod server;
 mod settings;
+mod shell;
 mod start;
 mod token;
 

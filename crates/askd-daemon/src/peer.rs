@@ -7,9 +7,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use askd_core::Instance;
+
+use crate::shell;
 
 /// Variables that agents set for what they start. Claude Code sets the first four for every shell command and hook.
 const AGENT_MARKS: [&str; 6] = [
@@ -20,11 +23,7 @@ const AGENT_MARKS: [&str; 6] = [
     "AI_AGENT",
     "ASKD_OWNER",
 ];
-/// Programs that a person types into. One that leads a terminal's session is the person's own.
-const SHELLS: [&str; 14] = [
-    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "sh", "tcsh", "xonsh", "zsh",
-];
-/// Programs above those: terminals, multiplexers, logins, managers of sessions.
+/// Programs above a person's shells: terminals, multiplexers, logins, managers of sessions.
 const ABOVE_SHELLS: [&str; 8] =
     ["init", "login", "screen", "sshd", "sshd-session", "systemd", "tmux", "tmux: server"];
 /// Surfaces live in the daemon's own process, and connect from there.
@@ -119,6 +118,19 @@ pub(crate) fn start_of(pid: u32) -> Option<u64> {
     Stat::of(pid).map(|s| s.start)
 }
 
+/// A process has ended, or its number is another's now. `start` 0: it is not known. What cannot be looked at has not ended.
+pub(crate) fn is_gone(pid: u32, start: u64) -> bool {
+    match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(bytes) => Stat::parse(&String::from_utf8_lossy(&bytes))
+            .is_some_and(|stat| stat.is_dead || (start != 0 && stat.start != start)),
+        // It may end while it is being read.
+        Err(error) => {
+            error.kind() == ErrorKind::NotFound
+                || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+        }
+    }
+}
+
 /// A process is `top` or below it.
 pub(crate) fn is_within(pid: u32, top: u32) -> bool {
     chain(pid).iter().any(|p| p.pid == top)
@@ -139,7 +151,12 @@ pub(crate) fn not_its_agent(pid: u32, requester: u32) -> Option<&'static str> {
     if comm(pid).is_some_and(|name| ABOVE_SHELLS.contains(&name.as_str())) {
         return Some("manages sessions and is no agent");
     }
-    is_persons_shell(pid).then_some("is a shell that somebody types into")
+    if is_persons_shell(pid) {
+        return Some("is a shell that somebody types into");
+    }
+    // Whatever name a terminal program has: what is above such a shell started it for a person.
+    let mut between = chain[..at].iter();
+    between.any(|p| is_persons_shell(p.pid)).then_some("is above a shell that somebody types into")
 }
 
 /// A shell that somebody types into, or what shells are started by.
@@ -156,14 +173,13 @@ pub(crate) fn is_own_users(pid: u32) -> bool {
 /// It leads a session with a terminal, and runs no script.
 fn is_persons_shell(pid: u32) -> bool {
     let leads = Stat::of(pid).is_some_and(|stat| stat.session == pid && stat.tty != 0);
-    if !leads || comm(pid).is_none_or(|name| !SHELLS.contains(&name.as_str())) {
+    let Some(name) = comm(pid).filter(|name| leads && shell::NAMES.contains(&name.as_str())) else {
         return false;
-    }
+    };
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let mut arguments = command.split(|b| *b == 0).skip(1).filter(|argument| !argument.is_empty());
-    arguments.all(|argument| {
-        argument.starts_with(b"-") && (argument.starts_with(b"--") || !argument.contains(&b'c'))
-    })
+    let command = String::from_utf8_lossy(&command);
+    let arguments: Vec<&str> = command.split('\0').skip(1).filter(|argument| !argument.is_empty()).collect();
+    shell::is_typed_into(&name, &arguments)
 }
 
 /// What started a process, as long as it lives: other requesters of the same agent are below it too.
@@ -222,6 +238,8 @@ fn agent_mark(pid: u32) -> Option<String> {
 /// The fields of `/proc/PID/stat` that matter here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
+    /// It runs no more; whoever started it has not asked yet how it ended.
+    is_dead: bool,
     parent: u32,
     session: u32,
     tty: i64,
@@ -240,6 +258,8 @@ impl Stat {
         let rest = text.get(text.rfind(')')? + 1..)?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         Some(Self {
+            // Its first thread may have ended before the others.
+            is_dead: matches!(*fields.first()?, "Z" | "X" | "x") && matches!(*fields.get(17)?, "0" | "1"),
             parent: fields.get(1)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
             tty: fields.get(4)?.parse().ok()?,
@@ -415,11 +435,58 @@ mod tests {
         assert!(!is_persons_shell(std::process::id()));
     }
 
+    /// A terminal program without a name that is known, a shell that somebody types into in it, and what runs there.
+    struct Tab {
+        terminal: Child,
+        runs: u32,
+    }
+
+    impl Tab {
+        fn start(shell: &str) -> Self {
+            let mut terminal = Command::new("script");
+            terminal.args(["-qfc", &format!("exec {shell}"), "/dev/null"]).stdin(Stdio::piped());
+            terminal.stdout(Stdio::null()).stderr(Stdio::null()).env_clear().env("PATH", "/usr/bin:/bin");
+            let mut terminal = terminal.spawn().unwrap();
+            let keyboard = terminal.stdin.as_mut().unwrap();
+            std::io::Write::write_all(keyboard, b"cat\n").unwrap();
+            let top = terminal.id();
+            let runs = until("what was typed runs", || {
+                let processes = fs::read_dir("/proc").unwrap().flatten();
+                let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+                pids.find(|pid| comm(*pid).as_deref() == Some("cat") && is_within(*pid, top))
+            });
+            Self { terminal, runs }
+        }
+    }
+
+    impl Drop for Tab {
+        fn drop(&mut self) {
+            let _ = self.terminal.kill();
+            let _ = self.terminal.wait();
+        }
+    }
+
+    #[test]
+    fn s1_nothing_above_a_shell_that_somebody_types_into_is_named_as_the_agent() {
+        for shell in ["bash --norc -i", "bash --init-file /dev/null"] {
+            let tab = Tab::start(shell);
+            let typed_into = Stat::of(tab.runs).unwrap().parent;
+            assert_eq!(not_its_agent(typed_into, tab.runs), Some("is a shell that somebody types into"));
+            for above in [tab.terminal.id(), std::process::id()] {
+                assert_eq!(
+                    not_its_agent(above, tab.runs),
+                    Some("is above a shell that somebody types into"),
+                    "{shell}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn stat_lines_with_odd_names_are_read() {
         let line = "42 (a) b (c) S 7 42 40 34816 42 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 1 1";
         let stat = Stat::parse(line).unwrap();
-        assert_eq!(stat, Stat { parent: 7, session: 40, tty: 34816, start: 98765 });
+        assert_eq!(stat, Stat { is_dead: false, parent: 7, session: 40, tty: 34816, start: 98765 });
         assert_eq!(Stat::parse("42 (x"), None);
         assert_eq!(Stat::parse(""), None);
     }
