@@ -16,6 +16,7 @@ const HAPPENS: &[&str] = &[
     "answered while nobody served",
     "left",
     "nothing is left",
+    "a lock was removed",
     "a name was used again",
     "an answer of an earlier run was known again",
 ];

@@ -1,5 +1,5 @@
-//! The thread of one ask: raises it at the daemon, waits for its outcome, and tells what became of that. Whatever breaks
-//! in between, it comes back to the same ask.
+//! The thread of one ask: raises it at the daemon and waits for its outcome. Whatever breaks in between, it comes back to
+//! the same ask. With the outcome it ends; what becomes of that is told by the [`clerk`](super::clerk).
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
@@ -10,18 +10,18 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use askd_client::{Asker, JustWait, OrStop, Places, Unavailable, Wake, Watch, daemon};
-use askd_wire::{Ask, AskState, Code, Delivery, Observation, ObservationBatch, Outcome, RaiseAsk, Verdict};
+use askd_wire::{AskState, Code, Delivery, Observation, ObservationBatch, Outcome, RaiseAsk, Verdict};
 use rustix::process::{Resource, getrlimit};
 
 use super::machine::AskNo;
 use super::wire::AGAIN;
 
-const PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// For one short exchange with the daemon.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// For how long what became of an answer is tried to be told.
-const TELL: Duration = Duration::from_secs(300);
+pub(super) const TELL: Duration = Duration::from_secs(300);
 
 /// What the threads tell.
 #[derive(Debug)]
@@ -32,29 +32,22 @@ pub(super) enum News {
     Lost(String),
     /// It is there and has no room for this one; it is tried again.
     Full(AskNo, String),
-    Outcome(AskNo, Box<Outcome>),
+    /// With askd's id of the ask, where it has one.
+    Outcome(AskNo, Box<Outcome>, Option<String>),
     /// Whether this one was answered by what lies in place.
     Recalled(AskNo, bool),
     /// It will never take it.
     Refused(AskNo, String),
     /// The thread is at its end.
     Ended(AskNo),
-}
-
-/// What a thread begins with.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Task {
-    Raise,
-    /// Its response was there before this run, and says this.
-    Recall(Option<bool>),
+    /// The clerk's is.
+    Silent,
 }
 
 /// What a thread is told.
 #[derive(Debug)]
 pub(super) enum Order {
     Withdraw(&'static str),
-    Handed,
-    Confirmed,
     /// Somebody else's response is in place; what it says, if it says anything.
     Elsewhere(Option<bool>),
     Over,
@@ -73,10 +66,15 @@ pub(super) struct Around {
 }
 
 impl Around {
-    fn tell(&self, news: News) {
+    pub(super) fn tell(&self, news: News) {
         if self.news.send(news).is_ok() {
             let _ = (&*self.waker).write(&[1]);
         }
+    }
+
+    pub(super) fn asker(&self) -> Result<Asker, Unavailable> {
+        let asker = Asker::new(self.places.clone(), self.exe.clone())?;
+        Ok(asker.with_token(self.token.clone()))
     }
 }
 
@@ -115,18 +113,15 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk, task: Task) -> io::Result<Self> {
+    pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk) -> io::Result<Self> {
         let (orders, received) = channel();
         let (wake, written) = io::pipe()?;
-        let carry = Carry { around, no, raise, orders: received, wake, id: None, told: false };
+        let carry = Carry { around, no, raise, orders: received, wake, id: None };
         let share = Share::take();
         std::thread::Builder::new().name(format!("spool-{no}")).stack_size(256 * 1024).spawn(move || {
             let _share = share;
             let around = carry.around.clone();
-            match task {
-                Task::Raise => carry.run(),
-                Task::Recall(said) => carry.recall(said),
-            }
+            carry.run();
             around.tell(News::Ended(no));
         })?;
         Ok(Self { orders, wake: written })
@@ -147,8 +142,6 @@ struct Carry {
     wake: PipeReader,
     /// askd's id, once it is known.
     id: Option<String>,
-    /// Its outcome was told.
-    told: bool,
 }
 
 impl Carry {
@@ -158,9 +151,7 @@ impl Carry {
         loop {
             let why = match self.ask() {
                 Ok(outcome) => {
-                    self.told = true;
-                    self.tell(News::Outcome(self.no, Box::new(outcome)));
-                    return self.after();
+                    return self.tell(News::Outcome(self.no, Box::new(outcome), self.id.clone()));
                 }
                 Err(Unavailable::Abandoned | Unavailable::GaveUp(_)) => None,
                 Err(Unavailable::Refused(problem))
@@ -191,62 +182,13 @@ impl Carry {
         }
     }
 
-    /// Finds the ask that the response in place is the answer to. Nothing is asked by it.
-    fn recall(mut self, said: Option<bool>) {
-        let mut known = None;
-        self.until_told(|carry| {
-            let mut key = carry.raise.key.clone();
-            known = carry.asker()?.recall(&key)?;
-            while known.as_ref().is_some_and(|ask: &Ask| ask.delivery == Delivery::Confirmed) {
-                key.push(AGAIN);
-                match carry.asker()?.recall(&key)? {
-                    Some(later) => known = Some(later),
-                    None => break,
-                }
-            }
-            Ok(())
-        });
-        let answered = |ask: &Ask| {
-            let says = match ask.outcome.as_ref()?.verdict {
-                Verdict::Allow => true,
-                Verdict::Deny => false,
-                Verdict::None => return None,
-            };
-            let given = matches!(
-                ask.delivery,
-                Delivery::Pending | Delivery::Handed | Delivery::Confirmed | Delivery::Expired
-            );
-            (given && said == Some(says)).then(|| ask.id.clone())
-        };
-        match known.map(|ask| (answered(&ask), ask.state)) {
-            Some((Some(id), _)) => {
-                self.id = Some(id);
-                self.tell(News::Recalled(self.no, true));
-                // It lies in place: nothing else says so when the run before ended in between.
-                self.until_told(|carry| carry.step("handed"));
-                self.after();
-            }
-            // Somebody else answered while nobody of us was there.
-            Some((None, AskState::Open)) => {
-                self.tell(News::Recalled(self.no, false));
-                self.obey(Order::Elsewhere(said));
-            }
-            _ => self.tell(News::Recalled(self.no, false)),
-        }
-    }
-
     fn tell(&self, news: News) {
         self.around.tell(news);
     }
 
-    fn asker(&self) -> Result<Asker, Unavailable> {
-        let asker = Asker::new(self.around.places.clone(), self.around.exe.clone())?;
-        Ok(asker.with_token(self.around.token.clone()))
-    }
-
     /// One life of the ask at the daemon, up to its outcome, an order, or a daemon that is not there.
     fn ask(&mut self) -> Result<Outcome, Unavailable> {
-        let mut asker = self.asker()?;
+        let mut asker = self.around.asker()?;
         let mut ask = asker.raise(&self.raise)?.ask;
         // Fetched in an earlier run: this is the very same request once more, and it is asked once more.
         while self.id.is_none() && ask.state != AskState::Open && ask.delivery == Delivery::Confirmed {
@@ -267,17 +209,6 @@ impl Carry {
             }
         }
         ask.outcome.ok_or_else(|| Unavailable::Fault("settled without an outcome".to_owned()))
-    }
-
-    /// Told until nothing more comes.
-    fn after(mut self) {
-        while let Ok(order) = self.order(Duration::from_secs(3600)) {
-            match order {
-                None => {}
-                Some(Order::Handed) => self.until_told(|carry| carry.step("handed")),
-                Some(order) => return self.obey(order),
-            }
-        }
     }
 
     /// The next order, if one comes in time; `Err`: none comes any more.
@@ -303,12 +234,8 @@ impl Carry {
     fn obey(mut self, order: Order) {
         match order {
             Order::Over => {}
-            Order::Handed => self.until_told(|carry| carry.step("handed")),
-            Order::Confirmed => self.until_told(|carry| carry.step("confirmed")),
-            // Whoever's answer is in place: what became of the ask is known.
-            Order::Elsewhere(_) if self.told => {}
             Order::Elsewhere(Some(allowed)) => {
-                self.until_told(|carry| carry.answered_there(allowed));
+                self.until_told(|carry| answered_there(&carry.around, &carry.raise, allowed));
                 // One that it could not be told of by its call is open still, and nobody waits for it.
                 self.withdraw("cancelled");
             }
@@ -323,56 +250,26 @@ impl Carry {
         let mut said = false;
         self.until_told(|carry| {
             let done = match &carry.id {
-                Some(id) => carry.asker()?.withdraw(id, cause),
-                None => carry.asker()?.withdraw_key(&carry.raise.key, cause),
+                Some(id) => carry.around.asker()?.withdraw(id, cause),
+                None => carry.around.asker()?.withdraw_key(&carry.raise.key, cause),
             };
             if let Err(Unavailable::Refused(problem)) = &done
                 && problem.code == Code::AlreadySettled
             {
-                settled = problem.ask.as_ref().and_then(|ask| ask.outcome.clone());
+                settled = problem.ask.as_ref().and_then(|ask| Some((ask.outcome.clone()?, ask.id.clone())));
             }
             // What no daemon is known to have is over at once; one that has it all the same is told when it is back.
             if carry.id.is_none() && !said && matches!(done, Err(Unavailable::NotRunning(_))) {
                 said = true;
-                carry.tell(News::Outcome(carry.no, Box::new(withdrawn(cause))));
+                carry.tell(News::Outcome(carry.no, Box::new(withdrawn(cause)), None));
             }
             done
         });
         match settled {
-            Some(outcome) => {
-                self.tell(News::Outcome(self.no, Box::new(outcome)));
-                self.after();
-            }
+            Some((outcome, id)) => self.tell(News::Outcome(self.no, Box::new(outcome), Some(id))),
             None if said => {}
-            None => self.tell(News::Outcome(self.no, Box::new(withdrawn(cause)))),
+            None => self.tell(News::Outcome(self.no, Box::new(withdrawn(cause)), None)),
         }
-    }
-
-    fn step(&self, what: &str) -> Result<(), Unavailable> {
-        match &self.id {
-            Some(id) => self.asker()?.tell(id, what, None, PATIENCE),
-            None => Ok(()),
-        }
-    }
-
-    fn answered_there(&self, allowed: bool) -> Result<(), Unavailable> {
-        let batch = ObservationBatch {
-            agent: self.raise.agent.clone(),
-            session: self.raise.session.clone(),
-            parent: self.raise.parent.clone(),
-            session_title: None,
-            cwd: None,
-            instance: None,
-            place: None,
-            observations: vec![Observation::OwnPromptAnswered {
-                call: self.raise.tool_call.clone().unwrap_or_default(),
-                allowed,
-            }],
-        };
-        let mut connection = daemon::connect_ask(&self.around.places)?;
-        connection.set_token(Some(self.around.token.clone()));
-        connection.set_timeout(PATIENCE);
-        connection.command("POST", "/v1/observations", Some(&batch)).map_err(Unavailable::from)
     }
 
     /// Again and again until the daemon took it or refused it.
@@ -391,6 +288,27 @@ impl Carry {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// Tells that somebody else's answer is in place.
+pub(super) fn answered_there(around: &Around, raise: &RaiseAsk, allowed: bool) -> Result<(), Unavailable> {
+    let batch = ObservationBatch {
+        agent: raise.agent.clone(),
+        session: raise.session.clone(),
+        parent: raise.parent.clone(),
+        session_title: None,
+        cwd: None,
+        instance: None,
+        place: None,
+        observations: vec![Observation::OwnPromptAnswered {
+            call: raise.tool_call.clone().unwrap_or_default(),
+            allowed,
+        }],
+    };
+    let mut connection = daemon::connect_ask(&around.places)?;
+    connection.set_token(Some(around.token.clone()));
+    connection.set_timeout(PATIENCE);
+    connection.command("POST", "/v1/observations", Some(&batch)).map_err(Unavailable::from)
 }
 
 /// The outcome of an ask that was withdrawn from here.

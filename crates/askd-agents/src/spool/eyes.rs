@@ -118,7 +118,8 @@ mod system {
                 }
                 let name = event.file_name().map(|name| name.to_bytes());
                 match self.watched.get(&event.wd()) {
-                    Some(Of::Above) => hints.everything = true,
+                    // Half-written files, also those of our own, are nothing; no session has such a name.
+                    Some(Of::Above) => hints.everything |= !name.is_some_and(|name| name.starts_with(b".")),
                     Some(Of::Session(session)) => {
                         hints.sessions.insert(session.clone());
                     }
@@ -174,5 +175,39 @@ mod system {
         pub(crate) fn read(&mut self) -> Hints {
             Hints::default()
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f7_files_that_are_hidden_make_nobody_look_and_what_matters_does() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        let mut eyes = Eyes::open(true);
+        std::fs::create_dir_all(at("sessions/s/requests")).unwrap();
+        eyes.watch_root(temp.path());
+        eyes.watch_session(temp.path(), "s");
+        let mut write = |name: &str| {
+            std::fs::write(at(name), "x").unwrap();
+            std::fs::remove_file(at(name)).unwrap();
+            let hints = eyes.read();
+            (hints.everything, hints.sessions.len())
+        };
+        assert_eq!(
+            write(".time.7.1.askd-tmp"),
+            (false, 0),
+            "a look that asks for the time is followed by none"
+        );
+        assert_eq!(write("sessions/.x"), (false, 0));
+        assert_eq!(write("sessions/s/requests/.r.json.1"), (false, 0));
+        assert_eq!(write("sessions/s/requests/r.json"), (false, 1));
+        assert_eq!(write("sessions/s/requests/.askd-keep"), (false, 1));
+        std::fs::create_dir(at("sessions/t")).unwrap();
+        assert!(eyes.read().everything);
+        std::fs::remove_dir_all(at("sessions")).unwrap();
+        assert!(eyes.read().everything);
     }
 }

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use askd_client::check_directory;
-use askd_client::spool::{Dir, PlaceError, REQUESTS, RESPONSES, SESSIONS, decode_session, stem_of};
+use askd_client::spool::{PlaceError, REQUESTS, RESPONSES, SESSIONS, decode_session, stem_of};
 
 use super::lock;
+use super::root::Way;
 use super::tree::Tree;
 
 /// Names that are read of one directory.
@@ -52,8 +53,8 @@ fn look_with(dir: &Path, locks: &Path) -> Findings {
 
 fn sessions(dir: &Path, locks: &Path, found: &mut Findings) -> Result<(), PlaceError> {
     let mut tree = Tree::new(dir);
-    let Some(identity) = tree.resolve()? else { return Ok(()) };
-    let Some(root) = Dir::root(&tree.root)? else { return Ok(()) };
+    let Way::There(identity) = tree.root.resolve()? else { return Ok(()) };
+    let Some(root) = tree.root.open()? else { return Ok(()) };
     found.is_there = true;
     let Some(sessions) = root.open(SESSIONS)? else { return Ok(()) };
     for name in sessions.list(MOST)?.names {
@@ -94,7 +95,8 @@ mod tests {
         fs::create_dir(dir.join("sessions/a/responses")).unwrap();
         fs::write(dir.join("sessions/a/responses/y.json"), "{}").unwrap();
         let mut ours = Locks::open(&locks).unwrap();
-        ours.of(Tree::new(&dir).resolve().unwrap().unwrap());
+        let Way::There(identity) = Tree::new(&dir).root.resolve().unwrap() else { panic!("it is there") };
+        ours.of(identity);
         assert_eq!(ours.take("b").unwrap(), Taken::Now);
         let found = look_with(&dir, &locks);
         let session = |id: &str, waiting, server| FoundSession { id: id.to_owned(), waiting, server };

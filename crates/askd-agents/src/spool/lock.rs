@@ -6,10 +6,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use askd_client::{UnsafePlace, make_private_directory};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+
+/// Those who tidy the place take away what nobody has touched for days.
+const TOUCH: Duration = Duration::from_secs(3600);
 
 /// The locks of one tree that this process holds.
 #[derive(Debug)]
@@ -45,12 +49,18 @@ impl Locks {
         }
     }
 
+    /// Which directory the locks are of.
+    pub(super) fn tree(&self) -> Option<(u64, u64)> {
+        self.tree
+    }
+
     /// Takes the session, or has it.
     pub(super) fn take(&mut self, session: &str) -> io::Result<Taken> {
         let Some(path) = self.path(session) else { return Ok(Taken::Other(None)) };
         if let Some(file) = self.held.get(session) {
             // Whoever tidies the place may have taken its name, and then another process may have it by that.
             if is_named(file, &path) {
+                touch(file);
                 return Ok(Taken::Before);
             }
             self.held.remove(session);
@@ -132,6 +142,14 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// It is in use, also for those who go by its age.
+fn touch(file: &File) {
+    let age = file.metadata().and_then(|meta| meta.modified()).map(|modified| modified.elapsed());
+    if !age.is_ok_and(|age| age.is_ok_and(|age| age < TOUCH)) {
+        let _ = file.set_modified(SystemTime::now());
+    }
+}
+
 fn is_named(file: &File, path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|named| {
         file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (named.dev(), named.ino()))
@@ -190,6 +208,16 @@ mod tests {
         assert_eq!(one.take("a").unwrap(), Taken::Now);
         // Its name is taken away: whoever comes next has it, and who had it knows.
         std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(two.take("a").unwrap(), Taken::Now);
+        assert_eq!(one.take("a").unwrap(), other);
+        // It is touched now and then, for those who take away what is old.
+        let path = two.path("a").unwrap();
+        let old = SystemTime::now() - 2 * TOUCH;
+        File::open(&path).unwrap().set_modified(old).unwrap();
+        assert_eq!(two.take("a").unwrap(), Taken::Before);
+        assert!(path.metadata().unwrap().modified().unwrap() > old + TOUCH);
+        // Only its name went, and nobody has it: it is taken again.
+        std::fs::remove_file(&path).unwrap();
         assert_eq!(two.take("a").unwrap(), Taken::Now);
         assert_eq!(one.take("a").unwrap(), other);
         // The root is another directory now.

@@ -6,11 +6,13 @@
 //! outside.
 
 mod carry;
+mod clerk;
 mod eyes;
 pub mod found;
 mod lock;
 pub mod machine;
 mod process;
+mod root;
 pub mod run;
 mod serving;
 mod tree;

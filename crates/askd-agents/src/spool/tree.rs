@@ -2,7 +2,7 @@
 //! below it may be another one by then.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use askd_client::spool::{
     Dir, Listing, MOST_BYTES, PlaceError, Put, REQUESTS, RESPONSES, SENTINEL, SESSIONS, Stamp, clean,
@@ -10,6 +10,7 @@ use askd_client::spool::{
 };
 
 use super::machine::{Beside, Id, Kept, Seen};
+use super::root::Root;
 use super::serving;
 
 /// Names that are read of one directory.
@@ -20,10 +21,7 @@ const TRIES: u32 = 100;
 /// One tree.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// As it was named. It may lead through links; what is below it may not.
-    dir: PathBuf,
-    /// The real path, as far as there is one.
-    pub(super) root: PathBuf,
+    pub(super) root: Root,
 }
 
 /// What a look saw besides what counts.
@@ -36,24 +34,13 @@ pub(super) struct Odd {
 
 impl Tree {
     pub(super) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_path_buf(), root: real(dir) }
-    }
-
-    /// Finds out which directory the root is now; `None`: it is not there.
-    pub(super) fn resolve(&mut self) -> Result<Option<(u64, u64)>, PlaceError> {
-        self.root = real(&self.dir);
-        Dir::root(&self.root)?.map(|root| root.identity()).transpose()
-    }
-
-    /// Makes the root if it is not there.
-    pub(super) fn make(&self) -> Result<(), PlaceError> {
-        Dir::make_root(&self.root).map(drop)
+        Self { root: Root::new(dir) }
     }
 
     /// The time in milliseconds since 1970 where files get their time by another machine's clock; `None`: they get it
     /// by ours.
     pub(super) fn time_ms(&self) -> Option<i64> {
-        let root = Dir::root(&self.root).ok()??;
+        let root = self.root.open().ok()??;
         if !askd_client::spool::is_shared(&root) {
             return None;
         }
@@ -62,7 +49,7 @@ impl Tree {
 
     /// Names of all sessions that are there.
     pub(super) fn sessions(&self) -> Result<Listing, PlaceError> {
-        let Some(root) = Dir::root(&self.root)? else { return Ok(Listing::default()) };
+        let Some(root) = self.root.open()? else { return Ok(Listing::default()) };
         let Some(sessions) = root.open(SESSIONS)? else { return Ok(Listing::default()) };
         sessions.list(MOST_NAMES)
     }
@@ -76,7 +63,7 @@ impl Tree {
         now_ms: i64,
     ) -> Result<(Option<Seen>, Odd), PlaceError> {
         let mut odd = Odd::default();
-        let Some(root) = Dir::root(&self.root)? else { return Ok((None, odd)) };
+        let Some(root) = self.root.open()? else { return Ok((None, odd)) };
         let Some(sessions) = root.open(SESSIONS)? else { return Ok((None, odd)) };
         let Some(dir) = sessions.open(session)? else { return Ok((None, odd)) };
         let mut seen =
@@ -135,7 +122,7 @@ impl Tree {
         // What one attempt made counts, also when it is taken away again before the next.
         let (made, requests_anew, anew) = (Cell::new(false), Cell::new(false), Cell::new(false));
         self.retried(|| {
-            let dir = Dir::make_root(&self.root)?.make(SESSIONS)?.make(session)?;
+            let dir = self.root.make()?.make(SESSIONS)?.make(session)?;
             let (requests, requests_made) = dir.make_or_open(REQUESTS)?;
             made.set(made.get() | requests_made);
             let (responses, responses_made) = dir.make_or_open(RESPONSES)?;
@@ -154,7 +141,7 @@ impl Tree {
     /// Takes away what an askd that died left half-written.
     pub(super) fn tidy(&self, session: &str) {
         let dirs = || -> Result<(), PlaceError> {
-            let Some(root) = Dir::root(&self.root)? else { return Ok(()) };
+            let Some(root) = self.root.open()? else { return Ok(()) };
             let Some(dir) = root.open(SESSIONS)?.map_or(Ok(None), |sessions| sessions.open(session))? else {
                 return Ok(());
             };
@@ -169,7 +156,7 @@ impl Tree {
             return Ok(None);
         }
         let put = self.retried(|| {
-            let dir = Dir::make_root(&self.root)?.make(SESSIONS)?.make(&id.session)?;
+            let dir = self.root.make()?.make(SESSIONS)?.make(&id.session)?;
             dir.make(RESPONSES)?.put_new(&file(id), bytes)
         })?;
         // Another one that came in between must not have it.
@@ -207,16 +194,16 @@ impl Tree {
 
     pub(super) fn beat(&self, session: &str, id: &str, now_ms: i64) -> Result<(), PlaceError> {
         // Of a tree that was taken away nothing but a record would be there again.
-        Dir::root(&self.root)?.map_or(Ok(()), |root| serving::beat(&root, session, id, now_ms))
+        self.root.open()?.map_or(Ok(()), |root| serving::beat(&root, session, id, now_ms))
     }
 
     pub(super) fn unbeat(&self, session: &str) -> Result<(), PlaceError> {
-        Dir::root(&self.root)?.map_or(Ok(()), |root| serving::withdraw(&root, session))
+        self.root.open()?.map_or(Ok(()), |root| serving::withdraw(&root, session))
     }
 
     /// Takes the sentinels and what is empty away.
     pub(super) fn leave(&self, session: &str, tell: &mut dyn FnMut(&str)) {
-        let Ok(Some(root)) = Dir::root(&self.root) else { return };
+        let Ok(Some(root)) = self.root.open() else { return };
         if let Ok(Some(sessions)) = root.open(SESSIONS) {
             clean::leave_session(&sessions, session, tell);
         }
@@ -224,7 +211,7 @@ impl Tree {
     }
 
     fn in_session(&self, id: &Id, of: &str) -> Result<Option<Dir>, PlaceError> {
-        let Some(root) = Dir::root(&self.root)? else { return Ok(None) };
+        let Some(root) = self.root.open()? else { return Ok(None) };
         let Some(sessions) = root.open(SESSIONS)? else { return Ok(None) };
         sessions.open(&id.session)?.map_or(Ok(None), |session| session.open(of))
     }
@@ -237,18 +224,6 @@ impl Tree {
                 done => return done,
             }
         }
-    }
-}
-
-/// The path without links, of as much of it as is there.
-fn real(dir: &Path) -> PathBuf {
-    let found =
-        dir.ancestors().find_map(|above| Some((above.canonicalize().ok()?, dir.strip_prefix(above).ok()?)));
-    match found {
-        // The text of the path counts: it must not end in a slash at one time and not at another.
-        Some((real, below)) if below.as_os_str().is_empty() => real,
-        Some((real, below)) => real.join(below),
-        None => dir.to_path_buf(),
     }
 }
 
@@ -273,27 +248,6 @@ fn file(id: &Id) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn f14_a_tree_is_the_same_one_by_whatever_way_it_is_reached_and_whenever_the_way_came_to_be() {
-        let temp = tempfile::tempdir().unwrap();
-        let at = |name: &str| temp.path().join(name);
-        std::fs::create_dir(at("dot")).unwrap();
-        let mut early = Tree::new(&at("link/tree"));
-        assert_eq!(early.resolve().unwrap(), None);
-        std::os::unix::fs::symlink(at("dot"), at("link")).unwrap();
-        let mut late = Tree::new(&at("link/tree"));
-        let mut plain = Tree::new(&at("dot/tree"));
-        let text = |tree: &Tree| tree.root.as_os_str().to_owned();
-        assert_eq!(text(&late), text(&plain));
-        plain.make().unwrap();
-        let it = plain.resolve().unwrap();
-        assert!(it.is_some());
-        assert_eq!((early.resolve().unwrap(), late.resolve().unwrap()), (it, it));
-        assert_eq!((text(&early), text(&late)), (text(&plain), text(&plain)));
-        assert_eq!(text(&plain), at("dot/tree").canonicalize().unwrap().as_os_str());
-        assert_eq!(plain.time_ms(), None, "its files get our own time");
-    }
 
     #[test]
     fn s7_what_else_lies_in_a_directory_takes_no_request_away_and_a_known_one_is_always_seen() {

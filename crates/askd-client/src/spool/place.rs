@@ -96,16 +96,34 @@ impl Dir {
 
     /// Opens a tree's root, making it and what is missing above it (0700).
     pub fn make_root(path: &Path) -> Result<Self, PlaceError> {
+        Self::make_or_open_root(path).map(|(root, _)| root)
+    }
+
+    /// The same; true: it was made by this call.
+    pub fn make_or_open_root(path: &Path) -> Result<(Self, bool), PlaceError> {
         use std::os::unix::fs::DirBuilderExt;
+        let mut builder = std::fs::DirBuilder::new();
+        builder.mode(0o700);
+        let failed = |error| PlaceError::Io { name: path.display().to_string(), error };
+        let mut made = false;
         // Somebody may remove it, or what is above it, at any moment.
         for _ in 0..100 {
             if let Some(root) = Self::root(path)? {
-                return Ok(root);
+                return Ok((root, made));
             }
-            match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
-                Ok(()) => {}
-                Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
-                Err(error) => return Err(PlaceError::Io { name: path.display().to_string(), error }),
+            match builder.recursive(false).create(path) {
+                Ok(()) => made = true,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => made = false,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let Some(above) = path.parent() else { return Err(failed(error)) };
+                    match builder.recursive(true).create(above) {
+                        Ok(()) => {}
+                        Err(error)
+                            if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
+                        Err(error) => return Err(failed(error)),
+                    }
+                }
+                Err(error) => return Err(failed(error)),
             }
         }
         Err(PlaceError::io(&path.display().to_string(), Errno::NOENT))
@@ -330,6 +348,11 @@ impl Dir {
     pub fn identity(&self) -> Result<(u64, u64), PlaceError> {
         let stat = fstat(&self.fd).map_err(|error| PlaceError::io(&self.name, error))?;
         Ok((number(stat.st_dev), stat.st_ino))
+    }
+
+    /// It was not removed: it is at its path, or was moved away from there.
+    pub fn is_there(&self) -> bool {
+        fstat(&self.fd).is_ok_and(|stat| stat.st_nlink > 0)
     }
 
     fn write_unfinished(&self, name: &str, bytes: &[u8]) -> Result<String, PlaceError> {
@@ -565,5 +588,35 @@ mod tests {
         assert!(dir.put_new("a.json", b"x").unwrap_err().is_gone());
         let first = dir.identity().unwrap();
         assert_ne!(root.make("responses").unwrap().identity().unwrap(), first);
+    }
+
+    #[test]
+    fn f5_what_is_taken_was_read_whatever_comes_in_between() {
+        let (temp, root) = tree();
+        assert_eq!(root.take("a.json", 100).unwrap(), None);
+        // What is not ours to read stays.
+        symlink(temp.path(), temp.path().join("tree/a.json")).unwrap();
+        assert!(root.take("a.json", 100).is_err() && root.has("a.json").unwrap());
+        root.remove_file("a.json").unwrap();
+        // Whatever was put there is given to whoever takes it, and never removed unread.
+        let many = 2000_u32;
+        let taken = std::thread::scope(|scope| {
+            let root = &root;
+            scope.spawn(move || {
+                for n in 0..many {
+                    while root.put_new("a.json", n.to_string().as_bytes()).unwrap() == Put::Taken {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut taken = Vec::new();
+            while taken.len() < many as usize {
+                taken.extend(root.take("a.json", 100).unwrap());
+            }
+            taken
+        });
+        let expected: Vec<Vec<u8>> = (0..many).map(|n| n.to_string().into_bytes()).collect();
+        assert_eq!(taken, expected);
+        assert!(root.is_empty().unwrap());
     }
 }

@@ -63,7 +63,8 @@ pub(super) fn gone_on(ask: &AskState, allowed: bool, by: Option<&str>, now: Now)
         (Verdict::Deny, true) => (ask.delivery != Delivery::Overtaken).then(overtaken),
         (Verdict::Allow, true) => {
             let known = matches!(ask.delivery, Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided);
-            (!known).then_some(Event::Confirmed)
+            // A response that another server put into the directory may lie there unfetched.
+            (!known && !ask.is_forwarded()).then_some(Event::Confirmed)
         }
         (Verdict::Allow, false) if !ask.delivery.is_final() || ask.delivery == Delivery::Expired => {
             Some(overtaken())

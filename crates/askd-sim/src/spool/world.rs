@@ -150,6 +150,7 @@ impl World {
             96 => self.child_dies_or_gives_up(),
             97 if self.dice.percent(40) => self.somebody_else_answers(),
             98 if self.dice.percent(20) => self.pass(60_000),
+            99 if self.dice.percent(50) => self.lock_is_removed(),
             _ => self.look(),
         }
     }
@@ -362,6 +363,16 @@ impl World {
         }
     }
 
+    /// Somebody tidies the place of the locks: the other one gets it, and who had it finds that out at his next look.
+    fn lock_is_removed(&mut self) {
+        if let Some(holder) = self.holder
+            && self.servers[1 - holder].is_some()
+        {
+            self.holder = Some(1 - holder);
+            self.happen("a lock was removed");
+        }
+    }
+
     fn start(&mut self, n: usize) {
         let link = self.daemon.link();
         self.servers[n] = Some(Server { machine: Machine::new(), threads: BTreeMap::new(), link });
@@ -386,7 +397,14 @@ impl World {
     fn look(&mut self) {
         self.looked = self.now;
         for n in 0..2 {
-            if self.servers[n].is_none() || self.holder.is_some_and(|holder| holder != n) {
+            if self.holder.is_some_and(|holder| holder != n) {
+                if let Some(server) = &mut self.servers[n] {
+                    server.machine.other_has(SESSION);
+                    self.act();
+                }
+                continue;
+            }
+            if self.servers[n].is_none() {
                 continue;
             }
             let seen = self.disk.look();

@@ -153,13 +153,18 @@ impl Item {
 
     /// Notes whether a file of it is away. Gives for how long it has been.
     pub(super) fn missing(&mut self, is: bool, now: Now) -> Option<Duration> {
+        self.missing_for(is, SETTLED, now)
+    }
+
+    /// The same, with another look when it is so for this long.
+    pub(super) fn missing_for(&mut self, is: bool, long: Duration, now: Now) -> Option<Duration> {
         self.look_at = None;
         if !is {
             self.missing_since = None;
             return None;
         }
         if self.missing_since.is_none() {
-            self.look_at = Some(now + SETTLED);
+            self.look_at = Some(now + long);
         }
         let since = *self.missing_since.get_or_insert(now);
         Some(now.saturating_sub(since))

@@ -18,6 +18,7 @@
 
 mod again;
 mod item;
+mod leave;
 mod room;
 mod session;
 
@@ -41,6 +42,9 @@ pub type AskNo = u64;
 pub const TORN: Duration = Duration::from_secs(5);
 /// How long files must be away, with their directories in place, until somebody took them on purpose.
 const SETTLED: Duration = Duration::from_millis(400);
+/// How long a response may lie beside no request: a requester that fetches takes the response first, so that this one
+/// left without it. Whoever uses its name again in the meantime finds an answer that is not his.
+const LEFT: Duration = Duration::from_millis(50);
 /// How long a response may be away beside its request until it is put in place again.
 const LOST_RESPONSE: Duration = Duration::from_secs(2);
 /// How long an answer that went with its directories waits for its request to be there again.
@@ -186,6 +190,8 @@ pub struct Machine {
     /// Since when the daemon is away.
     away: Option<Now>,
     room: Room,
+    /// Nothing new is taken.
+    closing: bool,
     /// Requests that had their answer, with how often they had one: the very same again is asked again.
     had: BTreeMap<(Id, String), (u32, Now)>,
     /// The last point in time that was told.

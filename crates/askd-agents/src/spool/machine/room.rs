@@ -48,6 +48,9 @@ impl Machine {
                 || item.reread
                 || item.unread && matches!(item.phase, Phase::Torn { .. });
         }
+        if self.closing {
+            return false;
+        }
         let Some(full) = self.full_for(&id.session) else {
             self.room.waiting.remove(id);
             return true;

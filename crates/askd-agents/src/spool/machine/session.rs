@@ -3,7 +3,9 @@
 use askd_wire::RaiseAsk;
 
 use super::item::{Item, Phase};
-use super::{AWAY, Action, BEAT, GONE, IDLE, Id, Kept, LOST_RESPONSE, Machine, Now, SETTLED, Seen, decoded};
+use super::{
+    AWAY, Action, BEAT, GONE, IDLE, Id, Kept, LEFT, LOST_RESPONSE, Machine, Now, SETTLED, Seen, decoded,
+};
 use crate::spool::wire;
 
 #[derive(Debug)]
@@ -12,7 +14,7 @@ pub(super) struct Session {
     last: Now,
     /// What is open in it, at the last count and since.
     pub(super) open: usize,
-    beat_at: Option<Now>,
+    pub(super) beat_at: Option<Now>,
     /// A launcher chose its id: it is kept before anybody asks, and until askd stops.
     chosen: bool,
     had_request: bool,
@@ -187,10 +189,11 @@ impl Machine {
             Phase::Placed { .. } => {
                 // Its request was taken away beside it, and not with the directory: nobody comes for it.
                 let left = response && !request && in_place && !item.displaced;
-                let span = item.missing(!response || left, now);
+                let patience = if left { LEFT } else { SETTLED };
+                let span = item.missing_for(!response || left, patience, now);
                 let for_long = |patience| span.is_some_and(|span| span >= patience);
                 if left {
-                    if for_long(SETTLED) {
+                    if for_long(LEFT) {
                         self.left(id, now);
                     }
                 } else if request {
@@ -222,7 +225,7 @@ impl Machine {
     }
 
     /// The requester took its request away.
-    fn gone(&mut self, id: &Id, now: Now) {
+    pub(super) fn gone(&mut self, id: &Id, now: Now) {
         let Some(item) = self.items.get(id) else { return };
         let at_limit = item.limit_at.is_some_and(|limit| now + item.margin >= limit);
         let cause = if at_limit { "requester_limit" } else { "requester_gone" };
@@ -332,7 +335,7 @@ impl Machine {
                 self.actions.push(Action::Leave(name));
                 continue;
             }
-            if !session.had_request || session.left || session.other_serves {
+            if !session.had_request || session.left || session.other_serves || self.closing {
                 continue;
             }
             if !serves {
@@ -343,26 +346,6 @@ impl Machine {
                 session.beat_at = Some(now);
                 self.actions.push(Action::Beat(name));
             }
-        }
-    }
-
-    /// askd stops: nothing of it stays that would keep others waiting.
-    pub fn stop(&mut self) {
-        for (id, item) in &self.items {
-            let left = item.has_response && !item.has_request && !item.displaced;
-            if let (Phase::Placed { ours: true, bytes, .. }, true) = (&item.phase, left) {
-                self.actions.push(Action::RemoveResponse(id.clone(), bytes.clone()));
-            }
-            // Fetched a moment ago: nobody is left who could still be putting it back.
-            let gone = !item.has_response && !item.has_request;
-            let taken = item.missing_since.is_some() && gone && !item.disturbed;
-            if let (Phase::Placed { no: Some(no), .. }, true) = (&item.phase, taken) {
-                self.actions.push(Action::Confirmed(*no));
-            }
-        }
-        for name in std::mem::take(&mut self.sessions).into_keys() {
-            self.actions.push(Action::Unbeat(name.clone()));
-            self.actions.push(Action::Leave(name));
         }
     }
 }

@@ -249,6 +249,27 @@ fn s6_the_corpus_of_the_fuzzer_is_read_without_a_fault() {
     assert!(read_well >= 4);
 }
 
+#[test]
+fn f11_that_nobody_could_be_asked_is_nobodys_no_whoever_of_us_wrote_it_and_in_whatever_version() {
+    for (text, stem) in [
+        (OLD, "1796026230778-rcfxai9l-13240"),
+        (MIDDLE, "1796026230778-rcfxai9l-13240"),
+        (NEWEST, "perm_1.a-B"),
+        (OWN, "r-1"),
+    ] {
+        let request = get(text, stem);
+        assert_eq!(says(&request.unavailable("no room", 7)), None, "{text}");
+        assert_eq!(says(&request.answer(&outcome(Verdict::Deny, "person"), 7)), Some(false), "{text}");
+        assert_eq!(says(&request.answer(&outcome(Verdict::Allow, "person"), 7)), Some(true), "{text}");
+    }
+    assert_eq!(says(&unreadable("a", "s", "torn", 7)), None);
+    // Somebody else's no is one, whatever its reason is about.
+    let text = json!({"approved": false, "state": "denied_with_reason", "denialReason": "it is unavailable"});
+    assert_eq!(says(text.to_string().as_bytes()), Some(false));
+    let text = json!({"approved": false, "state": "denied", "decidedBy": {"kind": "unavailable"}});
+    assert_eq!(says(text.to_string().as_bytes()), None);
+}
+
 proptest! {
     #[test]
     fn f12_approved_and_state_agree_and_only_an_allowing_outcome_is_a_yes(outcome in any_outcome()) {
