@@ -10,7 +10,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use askd_core::Instance;
+use askd_core::{Handle, Instance};
 
 use crate::shell;
 
@@ -43,6 +43,17 @@ pub(crate) struct Peer {
     /// The topmost of the chain, where above it there is only the first process or a session manager.
     orphan: Option<Process>,
     cgroup: Option<String>,
+}
+
+/// How a process hangs together with an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tie {
+    /// It is the agent's process of this number, or below it.
+    Below(u32),
+    LetGo {
+        by: u32,
+        orphan: u32,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,29 +93,55 @@ impl Peer {
                 self.pid
             ));
         }
+        match (self.tie(agents, host), &self.mark) {
+            (Some(Tie::Below(agent)), _) => {
+                Some(format!("process {} was started by the agent (process {agent})", self.pid))
+            }
+            (_, Some(mark)) => Some(format!("process {} was started by an agent ({mark} is set)", self.pid)),
+            (Some(Tie::LetGo { by, orphan }), None) => Some(format!(
+                "process {} hangs on process {orphan}, which began after the agent (process {by}), in its control group \
+                 and with nobody above it",
+                self.pid
+            )),
+            (None, None) => None,
+        }
+    }
+
+    /// Why this process may not allow the ask of this handle: a forwarded request, which is a file, names it or one above
+    /// it as the process that asks. That need not be so, and it is said as what it is.
+    pub(crate) fn named_by(&self, named: &Instance, handle: &Handle, host: &str) -> Option<String> {
+        if is_guest(self.pid) {
+            return None;
+        }
+        let how = match self.tie(&BTreeSet::from([named.clone()]), host)? {
+            Tie::Below(pid) if pid == self.pid => format!("process {pid}"),
+            Tie::Below(pid) => format!("process {pid}, below which process {} runs,", self.pid),
+            Tie::LetGo { by, orphan } => format!(
+                "process {by}, in whose control group process {} hangs on the later process {orphan},",
+                self.pid
+            ),
+        };
+        Some(format!(
+            "{how} is named by the forwarded request {handle} as its own process: while that is open nothing is \
+             allowed or loosened from there; do it from a terminal that is not below it, or deny {handle}"
+        ))
+    }
+
+    /// How this process hangs together with one of these.
+    fn tie(&self, agents: &BTreeSet<Instance>, host: &str) -> Option<Tie> {
         let is_agent = |p: &&Process| {
             agents.iter().any(|a| a.host == host && a.pid == p.pid && (a.start == 0 || a.start == p.start))
         };
         if let Some(agent) = self.chain.iter().chain(&self.leader).find(is_agent) {
-            return Some(format!("process {} was started by the agent (process {})", self.pid, agent.pid));
-        }
-        if let Some(mark) = &self.mark {
-            return Some(format!("process {} was started by an agent ({mark} is set)", self.pid));
+            return Some(Tie::Below(agent.pid));
         }
         // Whatever an agent starts and lets go of ends up below the first process, in the agent's control group and
         // younger than the agent.
-        if let Some(orphan) = self.orphan.as_ref().filter(|_| self.cgroup.is_some()) {
-            let lives = |a: &&Instance| a.host == host && start_of(a.pid) == Some(a.start);
-            let mut older = agents.iter().filter(lives).filter(|a| a.start <= orphan.start);
-            if let Some(agent) = older.find(|a| cgroup(a.pid) == self.cgroup) {
-                return Some(format!(
-                    "process {} hangs on process {}, which began after the agent (process {}), in its control group \
-                     and with nobody above it",
-                    self.pid, orphan.pid, agent.pid
-                ));
-            }
-        }
-        None
+        let orphan = self.orphan.as_ref().filter(|_| self.cgroup.is_some())?;
+        let lives = |a: &&Instance| a.host == host && start_of(a.pid) == Some(a.start);
+        let mut older = agents.iter().filter(lives).filter(|a| a.start <= orphan.start);
+        let agent = older.find(|a| cgroup(a.pid) == self.cgroup)?;
+        Some(Tie::LetGo { by: agent.pid, orphan: orphan.pid })
     }
 
     /// The mark of an agent in the environment of this process or of one above it.

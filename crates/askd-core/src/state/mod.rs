@@ -368,10 +368,11 @@ impl State {
     }
 
     /// Processes that open asks out of forwarding directories name as theirs. Nothing but a file says so: they may not
-    /// allow what they asked, nor loosen anything, and are no reason to keep anybody from anything else.
-    pub fn forwarders(&self) -> BTreeSet<Instance> {
+    /// allow what they asked, nor loosen anything, and are no reason to keep anybody from anything else. With the handle
+    /// of the ask that names each.
+    pub fn forwarders(&self) -> BTreeMap<Instance, Handle> {
         let forwarded = self.asks.values().filter(|a| a.is_forwarded() && a.is_open());
-        forwarded.filter_map(|a| a.ask.requester.instance.clone()).collect()
+        forwarded.filter_map(|a| Some((a.ask.requester.instance.clone()?, a.ask.handle.clone()))).collect()
     }
 
     pub fn loosenings(&self) -> &BTreeSet<(String, String)> {

@@ -153,7 +153,7 @@ impl<J: Journal> Desk<J> {
         match self.writer.resolve(name) {
             Ok(Some(ask)) => {
                 let own = self.writer.state().ask(ask).filter(|ask| ask.is_forwarded());
-                let own = own.and_then(|ask| ask.ask.requester.instance.as_ref());
+                let own = own.and_then(|ask| Some((ask.ask.requester.instance.as_ref()?, &ask.ask.handle)));
                 let command = Command::Answer(answer(ask, &self.instances.borrow(), own));
                 Some(Pending { command, reply: Answerer::Person(reply), over: None })
             }

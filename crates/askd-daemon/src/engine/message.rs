@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use askd_core::command::{Command, Reply};
 use askd_core::state::Session;
-use askd_core::{Answer, AskId, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
+use askd_core::{
+    Answer, AskId, Handle, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId, TokenHash,
+};
 use askd_journal::Position;
 use tokio::sync::oneshot;
 
@@ -62,8 +64,9 @@ pub(crate) struct Sides {
 }
 
 /// Makes the answer once its ask is known, with the agents that are known then: whoever answers is judged by nothing
-/// older than the ask. Last: the process that a file names as the one that asks.
-pub(super) type MakeAnswer = dyn FnOnce(AskId, &BTreeSet<Instance>, Option<&Instance>) -> Answer + Send;
+/// older than the ask. Last: the process that a file names as the one that asks, and the ask's handle.
+pub(super) type MakeAnswer =
+    dyn FnOnce(AskId, &BTreeSet<Instance>, Option<(&Instance, &Handle)>) -> Answer + Send;
 
 pub(super) enum Message {
     Do {
@@ -101,7 +104,7 @@ pub(super) enum Message {
         reply: oneshot::Sender<BTreeSet<(String, String)>>,
     },
     Forwarders {
-        reply: oneshot::Sender<BTreeSet<Instance>>,
+        reply: oneshot::Sender<BTreeMap<Instance, Handle>>,
     },
     SidesOf {
         session: SessionKey,

@@ -10,12 +10,12 @@ mod tell;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use askd_core::command::Command;
-use askd_core::{Answer, AskId, Instance, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
+use askd_core::{Answer, AskId, Handle, Instance, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
 use askd_journal::Journal;
 use askd_writer::Writer;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -82,7 +82,7 @@ impl Engine {
     pub(crate) async fn answer(
         &self,
         name: &str,
-        answer: impl FnOnce(AskId, &BTreeSet<Instance>, Option<&Instance>) -> Answer + Send + 'static,
+        answer: impl FnOnce(AskId, &BTreeSet<Instance>, Option<(&Instance, &Handle)>) -> Answer + Send + 'static,
     ) -> Option<Done> {
         let message = |reply| Message::Answer { name: name.to_owned(), answer: Box::new(answer), reply };
         match self.call(message).await {
@@ -134,7 +134,7 @@ impl Engine {
     }
 
     /// Processes that open asks out of forwarding directories name as theirs.
-    pub(crate) async fn forwarders(&self) -> BTreeSet<Instance> {
+    pub(crate) async fn forwarders(&self) -> BTreeMap<Instance, Handle> {
         self.call(|reply| Message::Forwarders { reply }).await.unwrap_or_default()
     }
 

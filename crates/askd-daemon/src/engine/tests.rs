@@ -67,7 +67,7 @@ async fn s1_an_answer_is_judged_by_the_agents_that_are_known_when_its_ask_is() {
         engine.tell(Command::Raise(Box::new(raise(number, &agent))));
     }
     let by = agent.clone();
-    let answer = move |ask, agents: &BTreeSet<Instance>, _: Option<&Instance>| Answer {
+    let answer = move |ask, agents: &BTreeSet<Instance>, _: Option<(&Instance, &Handle)>| Answer {
         ask,
         digest,
         decision: Decision::Allow,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use askd_core::event::{Scope, SurfaceInfo};
-use askd_core::{Answer, Command, Decision, Digest, Instance, Overrides, Refusal, SessionKey, SurfaceId};
+use askd_core::{
+    Answer, Command, Decision, Digest, Handle, Instance, Overrides, Refusal, SessionKey, SurfaceId,
+};
 use askd_wire as wire;
 use axum::Router;
 use axum::extract::{Extension, State};
@@ -194,7 +196,7 @@ async fn give(
     let by = by.filter(|_| remote).map(|by| askd_text::cut(&by, LONGEST_NAME));
     let (peer, host) = (connection.peer.clone(), app.host.clone());
     let denies = body.decision == wire::Decision::Deny;
-    let answer = move |ask, agents: &BTreeSet<Instance>, own: Option<&Instance>| Answer {
+    let answer = move |ask, agents: &BTreeSet<Instance>, own: Option<(&Instance, &Handle)>| Answer {
         ask,
         digest,
         decision: match body.decision {
@@ -208,8 +210,8 @@ async fn give(
         remote,
         by,
         refused: refusal_of(peer.as_ref(), agents, &host).or_else(|| {
-            let own = own.filter(|_| !denies)?;
-            refusal_of(peer.as_ref(), &BTreeSet::from([own.clone()]), &host)
+            let (own, handle) = own.filter(|_| !denies)?;
+            peer.as_ref()?.named_by(own, handle, &host)
         }),
     };
     let done = app.engine.answer(id, answer).await.ok_or_else(Refused::unknown)?;
@@ -251,9 +253,11 @@ pub(super) async fn person(app: &App, connection: &Connection) -> Result<(), Ref
 /// For what may loosen: not for those either who ask through a forwarding directory, as far as they are known. A file
 /// names them, which may name anybody: it never keeps a person from denying, tightening or stopping.
 pub(super) async fn person_who_sets(app: &App, connection: &Connection) -> Result<(), Refused> {
-    let mut agents = BTreeSet::clone(&app.engine.instances());
-    agents.extend(app.engine.forwarders().await);
-    permitted(app, refusal_of(connection.peer.as_ref(), &agents, &app.host))
+    person(app, connection).await?;
+    let forwarders = app.engine.forwarders().await;
+    let mut named = forwarders.iter();
+    let named = named.find_map(|(pid, handle)| connection.peer.as_ref()?.named_by(pid, handle, &app.host));
+    permitted(app, named)
 }
 
 fn permitted(app: &App, refusal: Option<String>) -> Result<(), Refused> {

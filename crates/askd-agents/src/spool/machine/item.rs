@@ -22,6 +22,9 @@ pub(super) struct Item {
     pub(super) margin: Duration,
     /// Since when a file of it is away although its directory is in place.
     pub(super) missing_since: Option<Now>,
+    /// Since when its request has been seen without its response, which was in place; what is taken away in between and
+    /// made again changes nothing of that.
+    pub(super) lost_since: Option<Now>,
     /// It was answered in an earlier run, perhaps by us: that is being found out.
     pub(super) recall: Option<AskNo>,
     /// Nobody waits any more, and what is left of it waits for that.
@@ -89,6 +92,7 @@ impl Item {
             limit_at: limit.map(|limit| (now + limit).saturating_sub(age)),
             margin: limit.map_or(MARGIN, |limit| (limit / 4).min(MARGIN)),
             missing_since: None,
+            lost_since: None,
             recall: None,
             over: None,
             has_request: true,

@@ -419,7 +419,7 @@ impl Machine {
                     self.actions.push(Action::Tell(format!("{id}: the answer is in place now")));
                 }
                 item.phase = Phase::placed(no, std::mem::take(bytes), true);
-                (item.missing_since, item.disturbed) = (None, false);
+                (item.missing_since, item.lost_since, item.disturbed) = (None, None, false);
                 if let (Some(no), false) = (no, again) {
                     self.actions.push(Action::Handed(no));
                 }

@@ -188,6 +188,12 @@ impl Machine {
             }
             Phase::Placed { .. } => {
                 // Its request was taken away beside it, and not with the directory: nobody comes for it.
+                if response {
+                    item.lost_since = None;
+                } else if request {
+                    item.lost_since.get_or_insert(now);
+                }
+                let lost = item.lost_since.map_or(Now::ZERO, |since| now.saturating_sub(since));
                 let left = response && !request && in_place && !item.displaced;
                 let patience = if left { LEFT } else { SETTLED };
                 let span = item.missing_for(!response || left, patience, now);
@@ -198,7 +204,7 @@ impl Machine {
                     }
                 } else if request {
                     // Away beside its request it was taken from under its requester.
-                    if for_long(LOST_RESPONSE) {
+                    if lost >= LOST_RESPONSE || for_long(LOST_RESPONSE) {
                         self.again(id);
                     }
                 } else if in_place && !item.disturbed {

@@ -37,8 +37,7 @@ impl Mount {
         fcntl_setfd(&device, FdFlags::empty()).unwrap();
         let user = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
-        let options =
-            format!("fd={},rootmode=40000,user_id={user},group_id={group}", device.as_raw_fd());
+        let options = format!("fd={},rootmode=40000,user_id={user},group_id={group}", device.as_raw_fd());
         let mut mount = Command::new("mount");
         mount.args(["-i", "-t", "fuse", "-o", &options, "shared"]).arg(at);
         if !mount.output().ok()?.status.success() {
@@ -71,7 +70,9 @@ fn serve(mut device: File, mut shown: Shown, counted: &AtomicU64) {
         counted.fetch_add(1, Ordering::Relaxed);
         let request = In(&buffer[..length]);
         let (operation, unique) = (request.u32(4), request.u64(8));
-        let Some(reply) = shown.answer(operation, request.u64(16), In(&request.0[HEADER..])) else { continue };
+        let Some(reply) = shown.answer(operation, request.u64(16), In(&request.0[HEADER..])) else {
+            continue;
+        };
         let (error, body) = match reply {
             Ok(body) => (0, body.0),
             Err(errno) => (-errno.raw_os_error(), Vec::new()),
@@ -124,7 +125,8 @@ impl Out {
     }
 
     fn attributes(self, of: &Metadata) -> Self {
-        let (time, nanos) = ([of.atime(), of.mtime(), of.ctime()], [of.atime_nsec(), of.mtime_nsec(), of.ctime_nsec()]);
+        let (time, nanos) =
+            ([of.atime(), of.mtime(), of.ctime()], [of.atime_nsec(), of.mtime_nsec(), of.ctime_nsec()]);
         self.u64(&[of.ino(), of.size(), of.blocks()])
             .u64(&time.map(|time| u64::try_from(time).unwrap()))
             .u32(&nanos.map(|nanos| u32::try_from(nanos).unwrap()))
@@ -151,7 +153,10 @@ impl Shown {
         let done = match operation {
             2 | 36 | 38 | 42 => return None,
             26 => Ok(Out::default().u32(&[7, 31, 0, 0]).u16(&[12, 9]).u32(&[1024 * 1024, 1]).u16(&[0; 16])),
-            17 => Ok(Out::default().u64(&[1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20]).u32(&[4096, 255, 4096]).u32(&[0; 7])),
+            17 => Ok(Out::default()
+                .u64(&[1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20])
+                .u32(&[4096, 255, 4096])
+                .u32(&[0; 7])),
             18 => {
                 self.files.remove(&request.u64(0));
                 Ok(Out::default())
@@ -161,9 +166,9 @@ impl Shown {
                 Ok(Out::default())
             }
             20 | 25 | 34 => Ok(Out::default()),
-            _ => self.work(operation, node, request).map_err(|error| {
-                error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
-            }),
+            _ => self
+                .work(operation, node, request)
+                .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)),
         };
         Some(done)
     }

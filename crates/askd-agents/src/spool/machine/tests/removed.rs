@@ -154,3 +154,24 @@ fn f5_a_response_that_nobody_fetched_stays_until_its_requester_is_dead_or_out_of
         }
     }
 }
+
+#[test]
+fn f6_an_answer_that_is_taken_away_is_put_in_place_again_however_often_everything_is_taken_meanwhile() {
+    let mut w = World::answered("T");
+    w.seen.responses.clear();
+    let late = u64::try_from(LOST_RESPONSE.as_millis()).unwrap();
+    for (n, ms) in (1000..).step_by(100).take_while(|ms| *ms < 1000 + late).enumerate() {
+        // Now with its request and now without, in directories that are new each time.
+        w.seen.requests.clear();
+        if n % 2 == 0 {
+            w.seen.requests.insert("a".to_owned(), stamp(1));
+        }
+        (w.seen.kept, w.anew) = (false, true);
+        w.look(ms);
+        assert_eq!(w.take(), NONE);
+        (w.seen.kept, w.anew) = (true, false);
+    }
+    w.seen.requests.insert("a".to_owned(), stamp(1));
+    w.look(1000 + late);
+    assert_eq!(w.take(), ["answer a allowed"]);
+}

@@ -75,7 +75,8 @@ fn f7_a_directory_that_cannot_be_looked_at_is_not_looked_at_without_end() {
 }
 
 #[test]
-fn f14_a_session_that_another_has_is_let_go_with_all_that_is_open_in_it_and_nothing_of_the_others_is_touched() {
+fn f14_a_session_that_another_has_is_let_go_with_all_that_is_open_in_it_and_nothing_of_the_others_is_touched()
+{
     let mut w = World::answered("T");
     w.ask("b", None);
     assert_eq!(w.take(), ["raise 2"]);
