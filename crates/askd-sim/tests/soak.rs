@@ -1,9 +1,9 @@
 //! 10 000 tool calls of one session, and a broker with the old faults that the same calls must catch.
 
-use askd_sim::soak::{Found, Kind, run, run_watched};
+use askd_sim::soak::{Found, Kind, Rule, run, run_watched};
 
 /// Every kind of trouble.
-const TROUBLE: [&str; 26] = [
+const TROUBLE: [&str; 39] = [
     "parallel calls",
     "a hook of the agent was first",
     "a person was first",
@@ -30,13 +30,26 @@ const TROUBLE: [&str; 26] = [
     "a turn ended between a child's end and the turn that follows on it",
     "the agent was asked whether it has read everything",
     "asks were refused for good",
+    "the host closed before anything was told",
+    "a turn began by itself at the start",
+    "an agent that never says that it is idle",
+    "a shell in the background",
+    "a shell ran on for hours",
+    "a monitor",
+    "a turn on a line of a monitor",
+    "a scheduled turn",
+    "a child was resumed after its end",
+    "a late word of a child that had ended",
+    "the agent wanted something else of its host",
+    "the agent wanted something else of a host that was gone",
+    "a call that nobody had checked was asked about",
 ];
 
 fn nothing_is_wrong(found: &Found) {
     let wrong =
         [found.false_denies, found.false_allows, found.double_runs, found.lost_answers, found.changed_inputs];
     assert_eq!(wrong, [0; 5], "{found:?}");
-    assert_eq!(found.never_let_go, 0, "{found:?}");
+    assert_eq!([found.never_let_go, found.hung, found.unchecked], [0; 3], "{found:?}");
 }
 
 /// Pages of memory that this process has.
@@ -66,6 +79,17 @@ fn c10_ten_thousand_calls_without_a_false_deny_a_double_run_or_a_lost_answer_in_
 fn c10_other_seeds() {
     for seed in 2..12 {
         nothing_is_wrong(&run(Kind::Askd, seed, 400));
+    }
+}
+
+#[test]
+fn c10_the_soak_finds_every_rule_that_is_broken() {
+    for rule in Rule::ALL {
+        let is_found = (1..31).any(|seed| {
+            let found = run(Kind::Without(rule), seed, 2_000);
+            [found.false_denies, found.never_let_go, found.hung].iter().any(|count| *count > 0)
+        });
+        assert!(is_found, "without {rule:?} nothing is found");
     }
 }
 

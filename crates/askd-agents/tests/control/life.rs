@@ -452,7 +452,7 @@ fn c7_a_turn_that_is_scheduled_is_waited_for() {
             bench.agent(&state("idle"));
         }
         bench.close_host();
-        assert!(bench.said("a turn of its own in 1800 s"), "{:?}", bench.logs);
+        assert!(bench.said("a turn of its own in 1845 s"), "{:?}", bench.logs);
         bench.pass(Duration::from_secs(1790));
         assert!(!bench.closed);
         if tells {
@@ -466,6 +466,27 @@ fn c7_a_turn_that_is_scheduled_is_waited_for() {
             bench.agent(&state("idle"));
         }
         assert!(bench.closed);
+        // A turn that begins shortly before it is another one.
+        let mut bench = silent();
+        if tells {
+            bench.agent(&state("running"));
+        }
+        bench.agent(&wakeup(&json!({"delaySeconds": 1800, "prompt": "x"})));
+        bench.agent(&told("Next wakeup scheduled for 20:30:00 (in 1845s). Until then"));
+        bench.close_host();
+        bench.pass(Duration::from_secs(1790));
+        for at_last in [false, true] {
+            bench.agent(&init());
+            bench.agent(&result());
+            if tells {
+                bench.agent(&state("idle"));
+            }
+            bench.pass(Duration::from_secs(54));
+            assert_eq!(bench.closed, at_last && tells);
+            if tells && !at_last {
+                bench.agent(&state("running"));
+            }
+        }
         // It never comes, and how long it takes was said in other words.
         let mut bench = silent();
         bench.agent(&wakeup(&json!({})));

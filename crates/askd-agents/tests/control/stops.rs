@@ -245,6 +245,30 @@ fn c1_members_of_another_shape_are_no_reason_to_deny() {
 }
 
 #[test]
+fn c6_an_answer_that_crossed_one_stop_is_void_by_the_next() {
+    let stop =
+        |id: &str| json!({"type": "control_request", "request_id": id, "request": {"subtype": "interrupt"}});
+    let mut bench = Bench::answering();
+    let no = bench.ask("r", "c");
+    bench.raised_in_time(no);
+    bench.host(&stop("i"));
+    // The agent does not hear of the stop, and this would count when it still waits.
+    bench.respond("r", &json!({"behavior": "allow", "updatedInput": {"command": "touch c"}}));
+    bench.pass(Duration::from_secs(3));
+    bench.host(&stop("j"));
+    bench.forget();
+    bench.pass(Duration::from_secs(4));
+    assert!(bench.to_agent.is_empty() && bench.did.is_empty(), "{:?}", bench.did);
+    bench.pass(Duration::from_secs(1));
+    let (again, _) = bench.raised.last().unwrap();
+    assert_ne!(*again, no, "it still waits, and is asked again");
+    let again = *again;
+    bench.raised_in_time(again);
+    bench.pass(Duration::from_secs(10));
+    assert!(bench.to_agent.is_empty(), "{:?}", bench.to_agent);
+}
+
+#[test]
 fn c1_only_an_orderly_end_ends_the_session() {
     for (end, cause) in [(End::Orderly, "session_ended"), (End::Lost, "requester_gone")] {
         let mut bench = Bench::answering();

@@ -1,6 +1,6 @@
 //! What ships: the control protocol's machine, and core, writer and journal behind it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use askd_agents::claude::{
@@ -19,6 +19,7 @@ use askd_writer::{Ids, Writer};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::Rule;
 use super::broker::Broker;
 use crate::dice::Dice;
 use crate::proxy::seen;
@@ -81,10 +82,15 @@ pub(super) struct Ours {
     to_host: VecDeque<Value>,
     closed: bool,
     refuses: bool,
+    /// What the machine is not told.
+    without: Option<Rule>,
+    /// Calls and tasks that it has not heard of.
+    hidden: BTreeSet<String>,
+    started: BTreeSet<String>,
 }
 
 impl Ours {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(without: Option<Rule>) -> Self {
         let now = Stamp { boot: BootId(Uuid::from_u128(1)), boot_ms: 1_000_000, wall_ms: 1_800_000_000_000 };
         let mut ours = Self {
             machine: None,
@@ -106,6 +112,9 @@ impl Ours {
             to_host: VecDeque::new(),
             closed: false,
             refuses: false,
+            without,
+            hidden: BTreeSet::new(),
+            started: BTreeSet::new(),
         };
         ours.come_back();
         ours
@@ -147,14 +156,55 @@ impl Ours {
         }
     }
 
+    /// Whether the machine is to hear nothing of this line of the agent.
+    fn hides(&mut self, line: &Value) -> bool {
+        let Some(rule) = self.without else { return false };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let block = &line["message"]["content"][0];
+        let (call, task) = (text(&line["tool_use_id"]), text(&line["task_id"]));
+        let tool = |name: &str| block["name"] == name;
+        let hides = match (rule, line["type"].as_str(), line["subtype"].as_str()) {
+            (Rule::Resumed, Some("assistant"), _) => tool("SendMessage"),
+            (Rule::WakeUps, Some("assistant"), _) => tool("ScheduleWakeup"),
+            (Rule::Monitors, Some("assistant"), _) => tool("Monitor"),
+            (Rule::Monitors, _, Some("task_started")) => self.hidden.contains(&call),
+            (Rule::Shells, _, Some("task_started")) => task.starts_with("shell"),
+            (Rule::Children, _, Some("task_started")) => task.starts_with("task"),
+            (Rule::Resumed, _, Some("task_started")) => !self.started.insert(task),
+            (Rule::Ends, _, Some("task_notification")) => true,
+            (Rule::Works, _, Some("session_state_changed")) => line["state"] != "idle",
+            (Rule::Idle, _, Some("session_state_changed")) => line["state"] == "idle",
+            (Rule::HostRequests, Some("control_request"), _) => line["request"]["subtype"] != "can_use_tool",
+            _ => false,
+        };
+        if hides && block["type"] == "tool_use" {
+            self.hidden.insert(text(&block["id"]));
+        }
+        hides
+    }
+
     fn act(&mut self, action: Action) {
         match action {
+            Action::ToAgent(line) if self.without == Some(Rule::Question) && asks(&line).is_some() => {
+                // As if it had replied.
+                let id = asks(&line).unwrap();
+                let line = serde_json::json!({"type": "control_response", "response": {
+                    "subtype": "success", "request_id": id, "response": {}}});
+                let line = format!("{line}\n").into_bytes();
+                self.drive(|machine, now| machine.agent_line(line, now));
+            }
             Action::ToAgent(line) => self.to_agent.push_back(serde_json::from_slice(&line).unwrap()),
             Action::ToClient(line) => self.to_host.push_back(serde_json::from_slice(&line).unwrap()),
             Action::Handed { ask } => self.order(ask, Order::Handed),
             Action::Daemon(errand) => self.take(errand),
             Action::CloseAgent => self.closed = true,
-            Action::Log(_) | Action::HiddenReply { .. } => {}
+            Action::Log(text) => {
+                // For looking at one seed.
+                if std::env::var_os("TELL").is_some() {
+                    eprintln!("{} log: {text}", self.life);
+                }
+            }
+            Action::HiddenReply { .. } => {}
         }
     }
 
@@ -397,10 +447,19 @@ impl Ours {
     }
 }
 
+/// The id of the machine's question whether everything was read.
+fn asks(line: &[u8]) -> Option<String> {
+    let line: Value = serde_json::from_slice(line).ok()?;
+    let id = line["request_id"].as_str().filter(|_| line["request"]["subtype"] == "mcp_status");
+    id.map(str::to_owned)
+}
+
 impl Broker for Ours {
     fn begin(&mut self, life: u32, resumes: bool) {
         self.life = life;
         self.closed = false;
+        self.hidden.clear();
+        self.started.clear();
         self.machine = Some(Machine::new(Settings {
             mark: format!("life-{life}"),
             host: HostKind::Answers,
@@ -414,6 +473,9 @@ impl Broker for Ours {
     }
 
     fn agent_line(&mut self, line: &Value) {
+        if self.hides(line) {
+            return self.to_host.push_back(line.clone());
+        }
         let line = format!("{line}\n").into_bytes();
         self.drive(|machine, now| machine.agent_line(line, now));
     }

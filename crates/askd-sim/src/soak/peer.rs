@@ -1,11 +1,13 @@
 //! The agent, its host and the people, and the account of what came to them.
 
+mod beside;
 mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
+use self::beside::Beside;
 use super::Found;
 use super::broker::Broker;
 use crate::dice::Dice;
@@ -32,6 +34,11 @@ struct Call {
     denied: bool,
     /// A person answered, in this step; they will not do it again.
     answered: Option<u64>,
+    /// It was stopped without the agent hearing of it: what is answered before askd hears of the stop is void, and it is
+    /// asked again.
+    crossed: bool,
+    /// That was in a life before.
+    carried: bool,
     /// It is in the account as lost.
     lost: bool,
     /// The broker has written a response to this request.
@@ -83,6 +90,7 @@ pub(super) struct World<B> {
     /// Turns that will begin by themselves: for messages, and for the ends of children.
     queued: u32,
     tells: Tells,
+    beside: Beside,
     /// What the agent said last of its state.
     state: &'static str,
     /// What was written to the agent and it has not read; none: it reads at once.
@@ -116,6 +124,7 @@ impl<B: Broker> World<B> {
             children: Vec::new(),
             queued: 0,
             tells: Tells::Nothing,
+            beside: Beside::default(),
             state: "",
             unread: None,
             refuses: false,
@@ -160,6 +169,15 @@ impl<B: Broker> World<B> {
         self.queued = 0;
         self.tells = *self.dice.pick(&[Tells::Nothing, Tells::Turns, Tells::All, Tells::All]);
         (self.state, self.unread) = ("", None);
+        let mute = self.tells != Tells::Nothing && self.dice.percent(10);
+        if mute {
+            self.happen("an agent that never says that it is idle");
+        }
+        self.beside = Beside::default();
+        self.beside.mute = mute;
+        if !resumes && self.tells != Tells::Nothing && self.dice.percent(10) {
+            return self.begin_alone();
+        }
         self.agent(&json!({"type": "system", "subtype": "init", "session_id": SESSION, "cwd": "/w"}));
     }
 
@@ -186,6 +204,7 @@ impl<B: Broker> World<B> {
                 allowed: call.allowed && !delivered,
                 denied: call.denied && !delivered,
                 answered: call.answered.filter(|_| !delivered),
+                carried: true,
                 lost: call.lost,
                 ..Call::default()
             };
@@ -228,7 +247,8 @@ impl<B: Broker> World<B> {
             0..110 => self.agent_asks(),
             110..260 => self.host_answers(),
             260..340 => self.person_answers(),
-            340..880 => self.broker.work(&mut self.dice),
+            340..870 => self.broker.work(&mut self.dice),
+            870..880 => self.rest(),
             880..910 => {
                 let ms = *self.dice.pick(&[5, 50, 300, 900]);
                 self.pass(ms);
@@ -247,9 +267,11 @@ impl<B: Broker> World<B> {
                 self.happen("the agent was killed and resumed");
                 self.end(true);
             }
-            976..979 => self.child_begins_or_ends(),
-            979..980 if self.dice.percent(50) => self.outage(),
-            980..981 => self.takes_or_refuses(),
+            976..981 => self.child_begins_or_ends(),
+            981..982 if self.dice.percent(50) => self.outage(),
+            982..983 => self.takes_or_refuses(),
+            983..989 => self.beside(),
+            989..992 => self.host_replies(),
             _ => self.rest(),
         }
         self.collect();
@@ -274,6 +296,7 @@ impl<B: Broker> World<B> {
     fn wait(&mut self, ms: u64) {
         self.now_ms += ms;
         self.broker.pass(ms);
+        self.wakes();
     }
 
     /// Time passes, and everybody does what they have to do meanwhile.
@@ -290,9 +313,16 @@ impl<B: Broker> World<B> {
 
     /// What keeps asks is away, for longer than anybody's patience or than the deadline of an ask.
     fn outage(&mut self) {
+        if self.tells == Tells::Nothing && self.queued > 0 {
+            // Together with what holds up a turn it would be longer than anything that is documented.
+            return;
+        }
         self.broker.go_away();
         let ms = if self.dice.percent(30) {
             self.happen("the daemon was away for longer than a deadline");
+            // Nor is an answer kept for as long that the life before has not got.
+            let kept = self.waiting.values_mut().filter(|call| call.carried);
+            kept.for_each(|call| call.answered = None);
             40_000
         } else {
             self.happen("the daemon was away for half a minute");
@@ -429,7 +459,10 @@ impl<B: Broker> World<B> {
 
     fn agent_reads(&mut self, line: &Value) {
         match line["type"].as_str() {
-            Some("control_response") => self.agent_hears(&line["response"]),
+            Some("control_response") => {
+                self.hears_host(&line["response"]);
+                self.agent_hears(&line["response"]);
+            }
             Some("user") => {
                 self.queued += 1;
                 self.tell_state();
@@ -468,7 +501,7 @@ impl<B: Broker> World<B> {
     fn does_not_hear(&mut self) {
         self.happen("an interrupt without a reply");
         for call in self.waiting.values_mut().filter(|call| !call.responded) {
-            (call.allowed, call.denied, call.answered) = (false, false, None);
+            (call.allowed, call.denied, call.answered, call.crossed) = (false, false, None, true);
         }
     }
 
@@ -554,6 +587,7 @@ impl<B: Broker> World<B> {
     // ---- the host
 
     fn host_reads(&mut self, line: &Value) {
+        self.host_gets(line);
         if line["type"] == "control_cancel_request"
             && let Some(number) = line["request_id"].as_str().and_then(|id| self.by_request.get(id))
             && let Some(call) = self.waiting.get_mut(number)
@@ -672,10 +706,11 @@ impl<B: Broker> World<B> {
         let stop = !allow && self.dice.percent(20);
         if let Some(number) = number {
             let counts = self.broker.person(&tool_use, allow, stop);
+            self.say("a person", &json!([tool_use, allow, stop, counts]));
             if counts && let Some(call) = self.waiting.get_mut(&number) {
                 self.found.happened.insert("a person was first");
                 let call: &mut Call = call;
-                call.answered = Some(self.steps);
+                (call.answered, call.carried) = ((!call.crossed).then_some(self.steps), false);
                 call.allowed |= allow;
                 call.denied |= !allow;
             }

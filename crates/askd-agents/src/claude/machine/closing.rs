@@ -188,8 +188,8 @@ impl Machine {
             let why = format!("{shells} runs, and a turn may follow on its end, {until}; {HOW_TO_END}");
             return wait(WaitsFor::Shell, mute, why);
         }
-        if let Some(at) = life.wakes {
-            let left = at.saturating_sub(now).as_secs();
+        if let Some(wake) = life.wakes {
+            let left = wake.until.saturating_sub(now).as_secs();
             return wait(WaitsFor::WakeUp, mute, format!("it has scheduled a turn of its own in {left} s"));
         }
         if life.expects() {

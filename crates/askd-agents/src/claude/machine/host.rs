@@ -81,6 +81,13 @@ impl Machine {
     }
 
     fn end_within(&mut self, task: Option<&str>) {
+        // What crossed an earlier stop is void by this one, and what that one ended is waited for anew.
+        for no in self.waiting.iter().copied().collect::<Vec<_>>() {
+            let within = self.asks.get(&no).is_some_and(|slot| self.is_within(slot.work.as_deref(), task));
+            if let Some(slot) = self.asks.get_mut(&no).filter(|_| within) {
+                (slot.crossing, slot.ended_at) = (None, self.now);
+            }
+        }
         for no in self.open_asks() {
             let within = self.asks.get(&no).is_some_and(|slot| self.is_within(slot.work.as_deref(), task));
             if within {

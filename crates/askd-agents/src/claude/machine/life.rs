@@ -55,7 +55,7 @@ pub(super) struct Life {
     /// Its last line.
     pub(super) heard: Duration,
     /// It has a turn begin by itself then.
-    pub(super) wakes: Option<Duration>,
+    pub(super) wakes: Option<WakeUp>,
     pub(super) has_read: HasRead,
     pub(super) questions: u64,
     pub(super) closing_since: Option<Duration>,
@@ -88,6 +88,17 @@ impl Owed {
         };
         *count = count.saturating_sub(1);
     }
+}
+
+/// A turn that is scheduled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WakeUp {
+    /// It begins no sooner than this.
+    from: Duration,
+    /// And should have begun then.
+    pub(super) until: Duration,
+    /// A turn has begun meanwhile that may be it.
+    begun: bool,
 }
 
 impl Life {
@@ -130,9 +141,10 @@ impl Life {
 
     /// The agent is there, mostly at the beginning of a turn. Before the first message it may be for nothing.
     pub(super) fn began(&mut self, now: Duration) {
-        if self.wakes.is_some_and(|at| now + WAKES_EARLY >= at) {
-            self.wakes = None;
-            self.owed.own += 1;
+        if let Some(wake) = self.wakes.filter(|wake| now >= wake.from) {
+            // What begins before its time may be another one.
+            self.wakes = (now < wake.until).then_some(WakeUp { begun: true, ..wake });
+            self.owed.own += u64::from(!wake.begun);
         }
         if self.tells || self.messages > 0 || self.turns > 0 {
             return self.goes_on(now);
@@ -171,9 +183,9 @@ impl Life {
         self.stir(now);
     }
 
-    /// It scheduled a turn. The last one counts.
-    pub(super) fn wakes_at(&mut self, at: Duration, now: Duration) {
-        self.wakes = Some(at);
+    /// It scheduled a turn, by the one and the other of its words. The last one counts.
+    pub(super) fn wakes_within(&mut self, from: Duration, until: Duration, now: Duration) {
+        self.wakes = Some(WakeUp { from: from.saturating_sub(WAKES_EARLY), until, begun: false });
         self.stir(now);
     }
 
@@ -198,7 +210,11 @@ impl Life {
         if self.works && mute.is_none() {
             return None;
         }
-        let wakes = self.wakes.map(|at| at + TURN_PATIENCE);
+        let wakes = self.wakes.map(|wake| match wake.begun && self.tells {
+            // It says so in the moment in which it begins.
+            true => wake.until + SETTLES,
+            false => wake.until + TURN_PATIENCE,
+        });
         let settled = self.task_ended.filter(|_| self.tells).map(|ended| ended + SETTLES);
         let patience = match self.expects() {
             true => TURN_PATIENCE,

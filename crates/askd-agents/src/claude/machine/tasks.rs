@@ -217,9 +217,12 @@ impl Machine {
             Some(Noted::Wakeup { delay }) => {
                 let told = said.split_once("(in ").and_then(|(_, rest)| rest.split_once("s)"));
                 let told = told.and_then(|(seconds, _)| seconds.parse().ok());
-                let delay = [delay, told].into_iter().flatten().min().unwrap_or(0);
-                let at = self.now.saturating_add(Duration::from_secs(delay.min(LONGEST_DELAY)));
-                self.life.wakes_at(at, self.now);
+                let at = |delay: Option<u64>| {
+                    self.now.saturating_add(Duration::from_secs(delay.unwrap_or(0).min(LONGEST_DELAY)))
+                };
+                let delays = || [delay, told].into_iter().flatten();
+                let (from, until) = (at(delays().min()), at(delays().max()));
+                self.life.wakes_within(from, until, self.now);
             }
             Some(Noted::Schedule) => self.schedules = true,
             Some(Noted::Watch) | None => {}

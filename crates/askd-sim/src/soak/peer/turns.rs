@@ -8,7 +8,11 @@ use super::{CHILDREN, Call, SESSION, Tells, World};
 impl<B: Broker> World<B> {
     /// A life without its host, or after a resume, comes to rest: then the next turn or life begins.
     pub(super) fn rest(&mut self) {
-        let main_waits = self.waiting.values().any(|call| call.child.is_none());
+        self.is_replied_to();
+        if !self.host_alive && self.dice.percent(20) {
+            self.child_resumes();
+        }
+        let main_waits = self.beside.waits() || self.waiting.values().any(|call| call.child.is_none());
         if !main_waits && self.turn && self.dice.percent(30) {
             self.agent(&json!({"type": "result", "subtype": "success", "session_id": SESSION}));
             (self.turn, self.resting) = (false, false);
@@ -25,12 +29,7 @@ impl<B: Broker> World<B> {
         }
         if self.queued > 0 {
             self.late_turn();
-        } else if let Some(child) = self.children.first().cloned() {
-            let asks = self.waiting.values().any(|call| call.child.as_ref() == Some(&child));
-            if !asks {
-                self.child_ends(&child, "completed");
-            }
-        } else if self.waiting.is_empty() {
+        } else if self.waiting.is_empty() && !self.ends_beside() {
             self.is_let_go();
             self.end(false);
             self.begin(false);
@@ -40,8 +39,12 @@ impl<B: Broker> World<B> {
     /// Nothing is left that the agent's input is needed for: it must be closed, and soon when the agent says so.
     pub(super) fn is_let_go(&mut self) {
         self.unread_no_more();
-        let seconds = if self.tells == Tells::Nothing { 700 } else { 12 };
-        self.live_on(seconds, 1_000);
+        match self.tells {
+            _ if self.beside.mute => self.live_on(430, 10_000),
+            Tells::Nothing => self.live_on(700, 1_000),
+            _ if self.beside.doubtful => self.live_on(700, 1_000),
+            _ => self.live_on(12, 1_000),
+        }
         if !self.broker.closed() {
             self.found.never_let_go += 1;
             let (seed, life) = (self.seed, self.life);
@@ -55,7 +58,7 @@ impl<B: Broker> World<B> {
         if !self.host_alive {
             self.happen("a turn began after the host had closed its end");
         }
-        let longest = if self.tells == Tells::Nothing { 200 } else { 2_000 };
+        let longest = if self.tells == Tells::Nothing || self.beside.mute { 200 } else { 2_000 };
         let seconds = *self.dice.pick(&[0, 1, 5, 30, longest]);
         self.live_on(seconds, 1_000);
         self.turn_begins();
@@ -77,7 +80,8 @@ impl<B: Broker> World<B> {
             () if self.turn || self.queued > 0 || children => "running",
             () => "idle",
         };
-        if self.tells != Tells::Nothing && state != self.state {
+        let says = self.tells != Tells::Nothing && !(self.beside.mute && state == "idle");
+        if says && state != self.state {
             self.say_state(state);
         }
     }
@@ -133,6 +137,13 @@ impl<B: Broker> World<B> {
                 self.tell_state();
             }
             self.wait(50);
+        }
+        self.beside.ended = (how == "completed").then(|| child.to_owned());
+        if how == "completed" && self.dice.percent(5) {
+            self.happen("a late word of a child that had ended");
+            self.beside.doubtful = true;
+            self.agent(&json!({"type": "system", "subtype": "task_progress", "task_id": child,
+                "session_id": SESSION}));
         }
         // A turn follows on it, whoever ended it.
         self.queued += 1;
