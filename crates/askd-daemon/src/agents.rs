@@ -14,7 +14,7 @@ use crate::peer;
 const LOOK: Duration = Duration::from_secs(2);
 /// Processes that the kernel is to tell of at most: each takes a descriptor, which requesters need too.
 #[cfg(target_os = "linux")]
-const MOST_HELD: usize = 256;
+const MOST_HELD: usize = 32;
 
 /// Follows every agent process of this host that the core names, and says when it has ended.
 pub(crate) async fn watch(engine: Engine, host: String, mut found: mpsc::UnboundedReceiver<Instance>) {

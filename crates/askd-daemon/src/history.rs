@@ -86,12 +86,25 @@ pub(crate) fn log(reader: &dyn Reader, filter: &Filter) -> Result<Vec<LogEntry>,
     Ok(out.into_iter().map(|(_, entry)| entry).collect())
 }
 
-/// What is large in an event.
+/// Bytes of an event as it is told.
 fn size_of(event: &Event) -> usize {
-    match event {
-        Event::Asked { ask } => ask.action.input.as_ref().map_or(0, String::len),
-        _ => 0,
+    struct Count(usize);
+
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
+
+    let mut count = Count(0);
+    // What cannot be written is told as nothing.
+    let _ = serde_json::to_writer(&mut count, event);
+    count.0
 }
 
 /// Session and handle of an ask.

@@ -26,7 +26,8 @@ mod settings;
 mod shell;
 mod start;
 mod token;
+mod tries;
 
 use askd_serve::{clock, masked, view};
 pub use settings::{InForce, SettingsWatch};
-pub use start::{Options, StartError, inside_agent, run};
+pub use start::{Options, StartError, check, inside_agent, run};

@@ -40,6 +40,8 @@ pub(crate) struct Peer {
     /// The leader of its POSIX session and that one's parents.
     leader: Vec<Process>,
     mark: Option<String>,
+    /// Shells of these that somebody types into.
+    shells: BTreeSet<u32>,
     /// The topmost of the chain, where above it there is only the first process or a session manager.
     orphan: Option<Process>,
     cgroup: Option<String>,
@@ -79,7 +81,9 @@ impl Peer {
         let chain = chain(pid);
         let leader = if stat.session == pid { Vec::new() } else { chain_of_leader(stat.session) };
         let mark = chain.iter().chain(&leader).find_map(|p| agent_mark(p.pid));
-        Self { pid, mark, orphan: orphan(&chain), cgroup: cgroup(pid), chain, leader }
+        let shells =
+            chain.iter().chain(&leader).map(|p| p.pid).filter(|pid| is_persons_shell(*pid)).collect();
+        Self { pid, mark, shells, orphan: orphan(&chain), cgroup: cgroup(pid), chain, leader }
     }
 
     /// Why this process may not answer, or `None` when it may.
@@ -144,10 +148,43 @@ impl Peer {
         Some(Tie::LetGo { by: agent.pid, orphan: orphan.pid })
     }
 
+    /// Why this process may not deny, make stricter, stop or restart.
+    ///
+    /// Which process is an agent is the word of a requester, and wrong where an agent names the terminal program that
+    /// its person uses. So nobody is kept from these by a name alone in a shell that somebody types into, at the named
+    /// process or below it. A mark that an agent left is no such word.
+    pub(crate) fn refusal_to_close(&self, agents: &BTreeSet<Instance>, host: &str) -> Option<String> {
+        self.refusal(agents, host)?;
+        let named: BTreeSet<Instance> =
+            agents.iter().filter(|agent| !self.is_typed_into_below(agent, host)).cloned().collect();
+        self.refusal(&named, host)
+    }
+
+    /// Somebody types into a shell between this process and that agent, or this one hangs on nothing above such a shell.
+    fn is_typed_into_below(&self, agent: &Instance, host: &str) -> bool {
+        let up_to = |chain: &'_ [Process]| chain.iter().position(|p| is_it(agent, p, host)).map(|at| at + 1);
+        let below = match (up_to(&self.chain), up_to(&self.leader)) {
+            (Some(count), _) => &self.chain[..count],
+            (None, Some(count)) => &self.leader[..count],
+            (None, None) => &self.chain[..],
+        };
+        below.iter().any(|p| self.shells.contains(&p.pid))
+    }
+
+    /// The agent among these that this process is, or is below.
+    pub(crate) fn agent_above<'a>(&self, agents: &'a BTreeSet<Instance>, host: &str) -> Option<&'a Instance> {
+        let mut all = self.chain.iter().chain(&self.leader);
+        all.find_map(|p| agents.iter().find(|agent| is_it(agent, p, host)))
+    }
+
     /// The mark of an agent in the environment of this process or of one above it.
     pub(crate) fn mark(&self) -> Option<&str> {
         self.mark.as_deref()
     }
+}
+
+fn is_it(agent: &Instance, process: &Process, host: &str) -> bool {
+    agent.host == host && agent.pid == process.pid && (agent.start == 0 || agent.start == process.start)
 }
 
 /// Start time of a process in clock ticks since boot.
@@ -347,6 +384,7 @@ mod tests {
     fn s1_a_process_below_the_agent_is_refused() {
         let child = Sleeper::start(|_| {});
         let me = std::process::id();
+        assert!(child.look().refusal_to_close(&agent(me), "h").unwrap().contains("started by the agent"));
         assert!(child.look().refusal(&agent(me), "h").unwrap().contains("started by the agent"));
         assert_eq!(child.look().refusal(&BTreeSet::new(), "h"), None);
     }
@@ -366,6 +404,7 @@ mod tests {
             c.env("CLAUDECODE", "1");
         });
         assert!(child.look().refusal(&BTreeSet::new(), "h").unwrap().contains("CLAUDECODE"));
+        assert!(child.look().refusal_to_close(&BTreeSet::new(), "h").unwrap().contains("CLAUDECODE"));
     }
 
     #[test]
@@ -516,6 +555,15 @@ mod tests {
                     "{shell}"
                 );
             }
+            // One that is believed all the same keeps nobody there from denying, and everybody from allowing.
+            let believed = agent(tab.terminal.id());
+            let person = Peer::look(tab.runs);
+            assert!(person.refusal(&believed, "h").unwrap().contains("started by the agent"));
+            assert_eq!(person.refusal_to_close(&believed, "h"), None);
+            assert_eq!(person.agent_above(&believed, "h").map(|agent| agent.pid), Some(tab.terminal.id()));
+            // An agent in that shell, and what it starts, gain nothing by the shell above them.
+            let runs = agent(tab.runs);
+            assert!(person.refusal_to_close(&runs, "h").is_some());
         }
     }
 

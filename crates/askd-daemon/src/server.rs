@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     /// Who connected; only for people's connections.
     pub(crate) peer: Option<Peer>,
     pub(crate) pid: u32,
+    /// It may not answer, as far as was known when it connected.
+    pub(crate) looks_on: bool,
     parent: OnceLock<Option<(u32, u64)>>,
     engine: Engine,
 }
@@ -119,7 +121,8 @@ pub(crate) async fn serve(
         let pid = if door == Door::Ask && peer::is_guest(pid) { 0 } else { pid };
         // Looked at now: later the process may be gone and its number another's.
         let peer = (door == Door::Answer).then(|| Peer::look(pid));
-        let looks_on = peer.as_ref().is_some_and(|peer| peer.refusal(&engine.instances(), &host).is_some());
+        let looks_on =
+            peer.as_ref().is_some_and(|peer| peer.refusal_to_close(&engine.instances(), &host).is_some());
         let bench = looks_on.then(|| Arc::clone(&onlookers).try_acquire_owned());
         let seat = seats.take(pid).filter(|_| !matches!(bench, Some(Err(_))));
         let Some(seat) = seat else {
@@ -137,6 +140,7 @@ pub(crate) async fn serve(
             link: LinkId(LINKS.fetch_add(1, Ordering::Relaxed)),
             peer,
             pid,
+            looks_on,
             parent: OnceLock::new(),
             engine: engine.clone(),
         };

@@ -2,6 +2,7 @@
 //! when the file has changed, and never looser than what a person accepted.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,9 +34,17 @@ pub(crate) struct Sources {
 
 impl Sources {
     pub(crate) fn load(&self) -> Result<Config, ConfigErrors> {
+        self.load_with(std::env::vars_os())
+    }
+
+    /// The same with the environment of another daemon.
+    pub(crate) fn load_with(
+        &self,
+        env: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Config, ConfigErrors> {
         let mut layers = Layers::new().file(&self.file);
         if self.env {
-            layers = layers.env(std::env::vars_os());
+            layers = layers.env(env);
         }
         if let Some(url) = &self.journal_flag {
             layers = layers.flag("--journal", "journal.url", url);
@@ -207,6 +216,11 @@ impl Live {
         let trouble = known.token.trouble();
         (trouble.is_some() || known.token.is_pending() || known.in_force.telegram.is_complete())
             .then_some(trouble)
+    }
+
+    /// The file that is there is not acted on.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.now.lock().is_ok_and(|known| known.broken.is_some())
     }
 
     /// What waits for a person may not be all: the token is being read.

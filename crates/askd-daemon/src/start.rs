@@ -1,6 +1,7 @@
 //! From options to a running daemon and back.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -172,6 +173,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             remotes: Remotes::default(),
             rates: Rates::default(),
             origins: Origins::default(),
+            tries: StdMutex::default(),
             leave,
             registered: StdMutex::new(BTreeMap::new()),
         });
@@ -236,6 +238,28 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         Ok(())
     })
+}
+
+/// Whether a daemon with these options would start in this directory and environment, as far as the config and the
+/// journal can be looked at while another daemon runs. What runs goes on as it is.
+pub fn check(
+    options: &Options,
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+    dir: &Path,
+) -> Result<(), StartError> {
+    let sources = Sources {
+        file: options.places.config_file(),
+        env: !options.autostarted,
+        journal_flag: options.journal.clone(),
+        no_surfaces: options.no_surfaces,
+    };
+    let config = sources.load_with(env).map_err(StartError::Config)?;
+    let path = config.settings().journal.url.path();
+    let path = path.map_or_else(default_journal(&options.places), Path::to_path_buf);
+    match SqliteJournal::open(dir.join(path), askd_journal::OpenOptions::default()) {
+        Ok(_) | Err(JournalError::InUse { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 const DAY_MS: i64 = 24 * 3600 * 1000;

@@ -178,6 +178,8 @@ pub trait Journal: Reader {
     /// Deletes closed streams that were closed before this wall time, with their claims, at most `limit` of them;
     /// returns how many went.
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError>;
+    /// Writes something that leaves everything as it is, durably: whether a commit could succeed now.
+    fn try_writing(&mut self) -> Result<(), JournalError>;
     /// Other daemons may write to it at the same time, so that what only one may do has to be claimed here.
     fn is_shared(&self) -> bool;
     /// A second view for queries, usable on another thread, seeing everything that was committed.

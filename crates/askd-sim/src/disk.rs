@@ -106,6 +106,10 @@ impl Journal for Disk {
         result
     }
 
+    fn try_writing(&mut self) -> Result<(), JournalError> {
+        self.inner.try_writing()
+    }
+
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
         self.inner.prune(closed_before_wall_ms, limit)
     }

@@ -22,6 +22,7 @@ pub struct DaemonFile {
 /// `GET /healthz`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Health {
+    /// Asks can be recorded and answered.
     pub ok: bool,
     pub pid: u32,
     pub version: String,
@@ -30,6 +31,12 @@ pub struct Health {
     /// Attached surfaces.
     pub surfaces: u32,
     pub journal: String,
+    /// Why the journal takes nothing at present; null: it does. Not safe to print as it is.
+    #[serde(default)]
+    pub not_recorded: Option<String>,
+    /// The config file has an error, and what was read before is in force.
+    #[serde(default)]
+    pub config_is_broken: bool,
     /// Settings in the config that would loosen the rules and wait for `askd config accept`.
     #[serde(default)]
     pub waiting_loosenings: Vec<Loosening>,
@@ -67,7 +74,8 @@ impl Health {
         let remotes = self.remotes.iter().filter_map(|remote| {
             Some(format!("{} does not work: {}", remote.name, remote.trouble.as_deref()?))
         });
-        self.notices.iter().cloned().chain(waiting).chain(remotes).collect()
+        let not_recorded = self.not_recorded.iter().map(|why| format!("nothing can be recorded: {why}"));
+        not_recorded.chain(self.notices.iter().cloned()).chain(waiting).chain(remotes).collect()
     }
 }
 

@@ -74,7 +74,15 @@ impl<J: Journal> Desk<J> {
         if let Some(last) = batched.committed.last() {
             self.last = self.last.max(last.position);
         }
-        self.failing = batched.replies.iter().any(|r| matches!(r, Err(Refusal::NotRecorded(_))));
+        let not_recorded = batched.replies.iter().find_map(|reply| match reply {
+            Err(Refusal::NotRecorded(why)) => Some(why.clone()),
+            _ => None,
+        });
+        match not_recorded {
+            Some(why) => self.fails(why),
+            None if !batched.committed.is_empty() => self.works(),
+            None => self.try_again(),
+        }
         let finished: BTreeMap<AskId, AskState> = batched.finished.into_iter().collect();
         // Before anybody hears of it: whoever was told that an agent is known can rely on that.
         self.find_agents_of(&commands, &finished);
@@ -145,7 +153,7 @@ impl<J: Journal> Desk<J> {
 
     /// The answer to the ask of this name; nobody hears of `None`, for it was replied to.
     pub(super) fn named(
-        &self,
+        &mut self,
         name: &str,
         answer: Box<MakeAnswer>,
         reply: oneshot::Sender<Result<Option<Done>, String>>,
@@ -154,7 +162,16 @@ impl<J: Journal> Desk<J> {
             Ok(Some(ask)) => {
                 let own = self.writer.state().ask(ask).filter(|ask| ask.is_forwarded());
                 let own = own.and_then(|ask| Some((ask.ask.requester.instance.as_ref()?, &ask.ask.handle)));
-                let command = Command::Answer(answer(ask, &self.instances.borrow(), own));
+                let mut answer = answer(ask, &self.instances.borrow(), own);
+                if let Some(why) = answer.refused.take() {
+                    answer.refused = self.tries.tell(&ask.to_string(), &why, self.clock.now().boot_ms);
+                    if answer.refused.is_none() {
+                        let shot = self.shot(ask, &BTreeMap::new());
+                        let _ = reply.send(Ok(Some(Done { reply: Err(Refusal::NotPermitted(why)), shot })));
+                        return None;
+                    }
+                }
+                let command = Command::Answer(answer);
                 Some(Pending { command, reply: Answerer::Person(reply), over: None })
             }
             Ok(None) => {

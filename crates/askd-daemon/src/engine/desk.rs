@@ -15,6 +15,7 @@ use super::Outlets;
 use super::batch::{Answerer, MOST_PER_BATCH, Pending};
 use super::message::Message;
 use crate::clock::Clock;
+use crate::tries::Tries;
 use crate::view::Shot;
 
 /// The writer thread's own things.
@@ -26,8 +27,9 @@ pub(super) struct Desk<J> {
     pub(super) instances: watch::Sender<Arc<BTreeSet<Instance>>>,
     /// Facts that the journal did not take yet.
     pub(super) owed: Vec<Command>,
-    /// The journal did not take the last batch.
-    pub(super) failing: bool,
+    /// Why the journal did not take what was given to it last.
+    pub(super) failing: Option<String>,
+    pub(super) tries: Tries,
     /// Numbers of open asks as they were told last; a session that is not here has none.
     pub(super) told_waiting: BTreeMap<SessionKey, u32>,
     /// What surfaces with a capacity were told to show.
@@ -49,7 +51,8 @@ impl<J: Journal> Desk<J> {
             waiters: BTreeMap::new(),
             instances,
             owed: Vec::new(),
-            failing: false,
+            failing: None,
+            tries: Tries::default(),
             told_waiting: BTreeMap::new(),
             slots: BTreeMap::new(),
             last: 0,

@@ -40,6 +40,8 @@ pub(crate) struct SessionShot {
 pub(crate) struct Counts {
     pub(crate) open: u32,
     pub(crate) surfaces: u32,
+    /// Why the journal takes nothing at present.
+    pub(crate) not_recorded: Option<String>,
     /// What a person changed over the config: for every session (`None`), and for single ones.
     pub(crate) overrides: Vec<(Option<SessionKey>, Overrides)>,
 }
@@ -105,6 +107,11 @@ pub(super) enum Message {
     },
     Forwarders {
         reply: oneshot::Sender<BTreeMap<Instance, Handle>>,
+    },
+    /// The handle of an open ask that names this process as its agent, or else a session that does.
+    NamerOf {
+        agent: Instance,
+        reply: oneshot::Sender<Option<String>>,
     },
     SidesOf {
         session: SessionKey,

@@ -138,6 +138,11 @@ impl Engine {
         self.call(|reply| Message::Forwarders { reply }).await.unwrap_or_default()
     }
 
+    /// What names this process as an agent, for people: an open ask, or else a session.
+    pub(crate) async fn namer_of(&self, agent: Instance) -> Option<String> {
+        self.call(|reply| Message::NamerOf { agent, reply }).await.flatten()
+    }
+
     /// Who a session belongs to, and whose asks it has.
     pub(crate) async fn sides_of(&self, session: SessionKey) -> Sides {
         self.call(|reply| Message::SidesOf { session, reply }).await.unwrap_or_default()

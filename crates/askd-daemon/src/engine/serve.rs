@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use askd_core::Overrides;
+use askd_core::state::Session;
 use askd_journal::Journal;
 
 use super::desk::{Desk, is_over};
@@ -53,6 +54,7 @@ impl<J: Journal> Desk<J> {
                 let _ = reply.send(Counts {
                     open: number(state.open().count()),
                     surfaces: number(state.surfaces().count()),
+                    not_recorded: self.failing.clone(),
                     overrides: std::iter::once(everywhere)
                         .filter(|(_, overrides)| *overrides != Overrides::default())
                         .chain(single.map(|(key, overrides)| (key.cloned(), overrides.clone())))
@@ -61,6 +63,14 @@ impl<J: Journal> Desk<J> {
             }
             Message::Loosenings { reply } => drop(reply.send(self.writer.state().loosenings().clone())),
             Message::Forwarders { reply } => drop(reply.send(self.writer.state().forwarders())),
+            Message::NamerOf { agent, reply } => {
+                let state = self.writer.state();
+                let ask = state.open().find(|(_, ask)| ask.ask.requester.instance.as_ref() == Some(&agent));
+                let ask = ask.map(|(_, ask)| format!("ask {}", ask.ask.handle));
+                let names = |info: &&Session| !info.ended && info.info.instance.as_ref() == Some(&agent);
+                let session = || state.sessions().find(names).map(|s| format!("session {}", s.info.key));
+                let _ = reply.send(ask.or_else(session));
+            }
             Message::SidesOf { session, reply } => {
                 let state = self.writer.state();
                 let agent = state.agent_of(&session).cloned();

@@ -50,13 +50,42 @@ impl<J: Journal> Desk<J> {
         self.slots = now;
     }
 
+    /// The journal took nothing. Agents ask by themselves meanwhile, so whoever looks has to hear of it.
+    pub(super) fn fails(&mut self, why: String) {
+        if self.failing.as_ref() != Some(&why) {
+            let text =
+                format!("nothing can be recorded, so agents ask by themselves and no answer counts: {why}");
+            tracing::error!("{text}");
+            self.publish(What::Notice(text));
+        }
+        self.failing = Some(why);
+    }
+
+    /// The journal took something.
+    pub(super) fn works(&mut self) {
+        if self.failing.take().is_some() {
+            let text = "the journal records again";
+            tracing::info!("{text}");
+            self.publish(What::Notice(text.to_owned()));
+        }
+    }
+
+    /// Nothing was to be recorded: whether it could be is found out, where it could not be before.
+    pub(super) fn try_again(&mut self) {
+        if self.failing.is_some() {
+            match self.writer.journal_mut().try_writing() {
+                Ok(()) => self.works(),
+                Err(error) => self.fails(error.to_string()),
+            }
+        }
+    }
+
     pub(super) fn set_alarm(&self) {
         let due = self.writer.poll_timeout(self.clock.now()).map(|(ms, _)| ms);
         // While the journal takes nothing it is tried again now and then, and a due timer does not spin.
-        let due = match (self.failing, self.owed.is_empty()) {
-            (_, false) => Some(due.unwrap_or(RETRY_MS).max(RETRY_MS)),
-            (true, true) => due.map(|ms| ms.max(RETRY_MS)),
-            (false, true) => due,
+        let due = match self.failing.is_some() || !self.owed.is_empty() {
+            true => Some(RETRY_MS),
+            false => due,
         };
         // Waking the timer for nothing costs more than the comparison.
         self.outlets.alarm.send_if_modified(|told| std::mem::replace(told, due) != due);

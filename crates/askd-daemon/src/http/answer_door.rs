@@ -35,7 +35,7 @@ const MOST_LISTED: usize = 1000;
 const MOST_LOGGED: usize = 10_000;
 /// Longest reason of a surface that could not show an ask, in bytes.
 const LONGEST_REASON: usize = 1024;
-/// Longest name of somebody who answered elsewhere, in columns.
+/// Longest name of a surface, and of somebody who answered elsewhere, in characters.
 const LONGEST_NAME: usize = 40;
 /// Largest state that a surface may keep, in bytes of JSON.
 const LARGEST_STATE: usize = 256 * 1024;
@@ -153,7 +153,9 @@ async fn answers(
         let detail = format!("more than {MOST_BULK} answers in one request");
         return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, wire::Code::CapReached, detail));
     }
-    let refused = refusal(&app, &connection);
+    let agents = app.engine.instances();
+    let denies = bulk.iter().all(|one| one.answer.decision == wire::Decision::Deny);
+    let refused = refusal_of(connection.peer.as_ref(), &agents, &app.host, denies);
     let mut reports = Vec::with_capacity(bulk.len());
     for wire::BulkAnswer { id, answer } in bulk {
         let sight = answers_sight(&app, &answer);
@@ -169,7 +171,10 @@ async fn answers(
     }
     match refused {
         // Each attempt is in the log; the answer to all of them is the same.
-        Some(why) => Err(Refused::from_refusal(&Refusal::NotPermitted(why), None)),
+        Some(why) => {
+            let why = explained(&app, &connection, why).await;
+            Err(Refused::from_refusal(&Refusal::NotPermitted(why), None))
+        }
         None => Ok(reply(StatusCode::OK, &reports)),
     }
 }
@@ -193,7 +198,7 @@ async fn give(
     let sight = answers_sight(app, &body);
     let (surface, remote) = surface_name(app, body.surface.as_deref());
     // Whoever sits here is "you"; elsewhere the surface knows whom it heard.
-    let by = by.filter(|_| remote).map(|by| askd_text::cut(&by, LONGEST_NAME));
+    let by = by.filter(|_| remote).map(|by| cut_name(&by));
     let (peer, host) = (connection.peer.clone(), app.host.clone());
     let denies = body.decision == wire::Decision::Deny;
     let answer = move |ask, agents: &BTreeSet<Instance>, own: Option<(&Instance, &Handle)>| Answer {
@@ -209,7 +214,7 @@ async fn give(
         surface,
         remote,
         by,
-        refused: refusal_of(peer.as_ref(), agents, &host).or_else(|| {
+        refused: refusal_of(peer.as_ref(), agents, &host, denies).or_else(|| {
             let (own, handle) = own.filter(|_| !denies)?;
             peer.as_ref()?.named_by(own, handle, &host)
         }),
@@ -219,8 +224,36 @@ async fn give(
         Ok(_) => done.shot.ok_or_else(Refused::unknown),
         Err(refusal) => {
             let shot = done.shot.as_ref();
+            let refusal = match refusal {
+                Refusal::NotPermitted(why) => Refusal::NotPermitted(explained(app, connection, why).await),
+                other => other,
+            };
             Err(Refused::from_refusal(&refusal, shot).for_sight(sight, shot))
         }
+    }
+}
+
+/// A refusal with what names the agent that it speaks of: that may be wrong, and then somebody has to know what to take
+/// down, and how.
+async fn explained(app: &App, connection: &Connection, why: String) -> String {
+    let agents = app.engine.instances();
+    let Some(peer) = connection.peer.as_ref().filter(|peer| peer.mark().is_none()) else { return why };
+    let Some(agent) = peer.agent_above(&agents, &app.host) else { return why };
+    let pid = agent.pid;
+    match app.engine.namer_of(agent.clone()).await {
+        Some(namer) => format!(
+            "{why}; {namer} names process {pid} as its agent. A person answers from a terminal that is not below that; \
+             deny, permissions that are stricter, and daemon stop and restart are for every shell that is typed into"
+        ),
+        None => why,
+    }
+}
+
+/// A name as it is recorded. Some characters take no column, so these are counted.
+fn cut_name(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        None => name.to_owned(),
+        Some(_) => name.chars().take(LONGEST_NAME - 1).chain(['…']).collect(),
     }
 }
 
@@ -230,16 +263,14 @@ fn surface_name(app: &App, given: Option<&str>) -> (String, bool) {
     let registered = app.registered.lock().ok().and_then(|r| r.get(given).cloned());
     match registered {
         Some(info) => (info.name, info.remote),
-        None => (given.to_owned(), false),
+        None => (cut_name(given), false),
     }
 }
 
-fn refusal(app: &App, connection: &Connection) -> Option<String> {
-    refusal_of(connection.peer.as_ref(), &app.engine.instances(), &app.host)
-}
-
-fn refusal_of(peer: Option<&Peer>, agents: &BTreeSet<Instance>, host: &str) -> Option<String> {
+/// `closes`: to deny, to make stricter, to stop or to restart.
+fn refusal_of(peer: Option<&Peer>, agents: &BTreeSet<Instance>, host: &str, closes: bool) -> Option<String> {
     match peer {
+        Some(peer) if closes => peer.refusal_to_close(agents, host),
         Some(peer) => peer.refusal(agents, host),
         None => Some("it is not known who is asking".to_owned()),
     }
@@ -247,7 +278,14 @@ fn refusal_of(peer: Option<&Peer>, agents: &BTreeSet<Instance>, host: &str) -> O
 
 /// For everything that is a person's to do.
 pub(super) async fn person(app: &App, connection: &Connection) -> Result<(), Refused> {
-    permitted(app, refusal(app, connection))
+    let why = refusal_of(connection.peer.as_ref(), &app.engine.instances(), &app.host, false);
+    permitted(app, connection, why).await
+}
+
+/// For what makes askd stricter, stops or restarts it.
+pub(super) async fn person_who_closes(app: &App, connection: &Connection) -> Result<(), Refused> {
+    let why = refusal_of(connection.peer.as_ref(), &app.engine.instances(), &app.host, true);
+    permitted(app, connection, why).await
 }
 
 /// For what may loosen: not for those either who ask through a forwarding directory, as far as they are known. A file
@@ -257,15 +295,20 @@ pub(super) async fn person_who_sets(app: &App, connection: &Connection) -> Resul
     let forwarders = app.engine.forwarders().await;
     let mut named = forwarders.iter();
     let named = named.find_map(|(pid, handle)| connection.peer.as_ref()?.named_by(pid, handle, &app.host));
-    permitted(app, named)
+    permitted(app, connection, named).await
 }
 
-fn permitted(app: &App, refusal: Option<String>) -> Result<(), Refused> {
+async fn permitted(app: &App, connection: &Connection, refusal: Option<String>) -> Result<(), Refused> {
     match refusal {
         None => Ok(()),
         Some(why) => {
-            tracing::warn!("refused: {why}");
-            app.hub.send(crate::publish::What::Notice(format!("refused: {why}")));
+            let told =
+                app.tries.lock().ok().and_then(|mut tries| tries.tell("", &why, app.clock.now().boot_ms));
+            if let Some(told) = told {
+                tracing::warn!("refused: {told}");
+                app.hub.send(crate::publish::What::Notice(format!("refused: {told}")));
+            }
+            let why = explained(app, connection, why).await;
             Err(Refused::from_refusal(&Refusal::NotPermitted(why), None))
         }
     }
@@ -380,7 +423,7 @@ async fn register(
         return Err(Refused::malformed("capacity must be above 0, or absent for any number"));
     }
     let info = SurfaceInfo {
-        name: body.name,
+        name: cut_name(&body.name),
         remote: body.kind == wire::SurfaceKind::Remote,
         scope,
         capacity: body.capacity,
@@ -466,7 +509,7 @@ async fn stop(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
 ) -> Result<Response, Refused> {
-    person(&app, &connection).await?;
+    person_who_closes(&app, &connection).await?;
     app.leave.send_replace(Some(Leave::Stop));
     Ok(nothing())
 }
@@ -475,7 +518,7 @@ async fn restart(
     State(app): State<App>,
     Extension(connection): Extension<Arc<Connection>>,
 ) -> Result<Response, Refused> {
-    person(&app, &connection).await?;
+    person_who_closes(&app, &connection).await?;
     app.leave.send_replace(Some(Leave::Restart));
     Ok(nothing())
 }
@@ -513,13 +556,15 @@ async fn state(app: &App) -> Result<(wire::Health, Vec<(Option<SessionKey>, Over
     app.live.look_again(app.remotes.telegram_fails());
     let counts = app.engine.counts().await.ok_or_else(stopping)?;
     let health = wire::Health {
-        ok: true,
+        ok: counts.not_recorded.is_none(),
         pid: std::process::id(),
         version: wire::VERSION.to_owned(),
         api: wire::API_VERSION,
         open: counts.open,
         surfaces: counts.surfaces,
         journal: app.journal.clone(),
+        not_recorded: counts.not_recorded,
+        config_is_broken: app.live.is_broken(),
         waiting_loosenings: app.live.waiting(),
         reading: app.live.is_reading(),
         notices: app.live.notices(),

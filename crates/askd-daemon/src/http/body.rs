@@ -74,8 +74,15 @@ async fn read(request: Request) -> Result<(Vec<u8>, Room), Refused> {
     let waits = request.headers().contains_key(header::EXPECT);
     let connection = request.extensions().get::<Arc<Connection>>();
     let all = if connection.is_some_and(|c| c.peer.is_some()) { &PEOPLES_ROOM } else { &ROOM };
+    let looks_on = connection.is_some_and(|c| c.looks_on);
     let mut body = request.into_body();
     let size = body.size_hint();
+    if looks_on && size.exact().is_none_or(|size| size > SMALL as u64) {
+        if !waits {
+            drain(&mut body).await;
+        }
+        return Err(looks_on_only());
+    }
     if size.lower() > MOST_BODY as u64 {
         if !waits {
             drain(&mut body).await;
@@ -140,6 +147,13 @@ async fn drain(body: &mut Body) {
         }
     })
     .await;
+}
+
+/// Whoever may not answer takes none of the room of those who may.
+fn looks_on_only() -> Refused {
+    let detail =
+        format!("an agent, or what it started, may not answer, and sends no more than {SMALL} bytes here");
+    Refused::new(StatusCode::FORBIDDEN, Code::NotPermitted, detail)
 }
 
 fn too_large() -> Refused {

@@ -248,7 +248,15 @@ impl Stream {
             let page = tokio::task::spawn_blocking(move || reader.feed(after, PAGE)).await;
             let Some(page) = page.ok().and_then(Result::ok) else { return self.begin_anew(after).await };
             let entries: Vec<_> = page.into_iter().filter(|e| e.position <= now).collect();
-            let Some(last) = entries.last().map(|e| e.position) else { break };
+            // Places follow each other: what is not there was removed since, and may have been the end of an ask.
+            let (first, last) = (entries.first().map(|e| e.position), entries.last().map(|e| e.position));
+            let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
+            let Some(last) = last.filter(|last| first == Some(after + 1) && *last == after + count) else {
+                if after < now {
+                    return self.begin_anew(after).await;
+                }
+                break;
+            };
             let mut seen: BTreeMap<_, Option<Shot>> = BTreeMap::new();
             for entry in entries {
                 let StreamId::Ask(id) = entry.stream else { continue };

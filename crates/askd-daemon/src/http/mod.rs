@@ -27,6 +27,7 @@ use crate::limits::Rates;
 use crate::origins::Origins;
 use crate::publish::Hub;
 use crate::settings::Live;
+use crate::tries::Tries;
 
 pub(crate) use askd_serve::ids::RandomIds;
 use problem::Refused;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) remotes: Remotes,
     pub(crate) rates: Rates,
     pub(crate) origins: Origins,
+    /// Refused attempts at what is a person's to do.
+    pub(crate) tries: std::sync::Mutex<Tries>,
     /// Set once: why the daemon is to leave.
     pub(crate) leave: watch::Sender<Option<Leave>>,
     pub(crate) registered:

@@ -16,7 +16,7 @@ use crate::server::Connection;
 use crate::view::{Shot, decision_view, text_action};
 
 use super::App;
-use super::answer_door::{person, person_who_sets, sight, stopping};
+use super::answer_door::{person_who_closes, person_who_sets, sight, stopping};
 use super::body::{Json, reply};
 use super::extract::Query;
 use super::problem::Refused;
@@ -41,7 +41,7 @@ pub(super) async fn change(
     Extension(connection): Extension<Arc<Connection>>,
     Json(body): Json<wire::PermissionsChange>,
 ) -> Result<Response, Refused> {
-    person(&app, &connection).await?;
+    person_who_closes(&app, &connection).await?;
     let session = body.session.as_deref().map(key).transpose()?;
     let value = body.default.map(|d| match d {
         wire::Decision::Allow => Decision::Allow,
@@ -82,7 +82,7 @@ pub(super) async fn command(
             in_force(&app, &now, session.as_ref()).text(&listed)
         }
         Line::Set(overrides) => {
-            person(&app, &connection).await?;
+            person_who_closes(&app, &connection).await?;
             if overrides.may_loosen() {
                 person_who_sets(&app, &connection).await?;
             }

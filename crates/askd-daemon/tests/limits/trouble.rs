@@ -9,7 +9,7 @@ use crate::common::{World, ask, post, raise, refusal};
 use askd_core::ask::{Action, Class, RequesterKind};
 use askd_core::{AskId, BootId, Cause, Command as Do, Hash256, LinkId, Now, Raise, SessionKey, Settings};
 use askd_journal::{OpenOptions, Reader as _, SqliteJournal};
-use askd_wire::{OutcomeKind, RegisterSurface, Scope, SurfaceKind};
+use askd_wire::{OutcomeKind, RegisterSurface, Scope, StreamEvent, SurfaceKind};
 use askd_writer::{Ids, Writer};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -56,6 +56,33 @@ fn rests_of_writers() -> u64 {
             line.trim().parse::<u64>().ok()
         })
         .sum()
+}
+
+#[test]
+fn c1_a_disk_that_has_room_again_is_noticed_although_nothing_happens() {
+    let mut world = World::unstarted("");
+    let Some(disk) = SmallDisk::mount(world.places.state_dir(), 8 << 20) else { return };
+    world.up();
+    let mut events = world.person().events(None, None).unwrap();
+    events.receive().unwrap();
+    let mut notice = |part: &str| loop {
+        if let StreamEvent::Notice { text } = events.receive().unwrap().unwrap().event {
+            assert!(text.contains(part), "{text}");
+            break;
+        }
+    };
+    let hog = disk.hog();
+    let mut tries = 0;
+    world.until("a full disk", || {
+        tries += 1;
+        let body = ask(&format!("late {tries}"), &"x".repeat(10_000));
+        (post(&mut world.requester(), "/v1/asks", &body).status == 503).then_some(())
+    });
+    notice("nothing can be recorded");
+    assert!(!world.person().health().unwrap().ok);
+    fs::remove_file(hog).unwrap();
+    notice("records again");
+    assert!(world.person().health().unwrap().ok);
 }
 
 #[test]
@@ -108,6 +135,17 @@ fn c1_what_happened_while_the_disk_was_full_is_taken_up_by_itself_and_no_timer_s
         (reply.status != 201).then_some(reply)
     });
     assert_eq!(refusal(&refused), (503, "not_recorded".to_owned()));
+    // Whoever looks hears of it, and whoever looks on.
+    let health = world.person().health().unwrap();
+    assert!(!health.ok && health.not_recorded.as_ref().unwrap().contains("full"), "{health:?}");
+    assert!(health.warnings()[0].contains("nothing can be recorded"), "{health:?}");
+    let mut notice = |part: &str| loop {
+        if let StreamEvent::Notice { text } = events.receive().unwrap().unwrap().event {
+            assert!(text.contains(part), "{text}");
+            break;
+        }
+    };
+    notice("nothing can be recorded");
     drop(hook);
     drop(events);
     agent.kill().unwrap();
@@ -123,6 +161,10 @@ fn c1_what_happened_while_the_disk_was_full_is_taken_up_by_itself_and_no_timer_s
 
     // Nobody says anything any more; this connection only looks.
     fs::remove_file(hog).unwrap();
+    world.until("it records again", || {
+        let health = world.person().health().unwrap();
+        (health.ok && health.not_recorded.is_none()).then_some(())
+    });
     let mut outcome = |id: &str| world.until("an outcome", || person.show(id).unwrap().outcome);
     let settled = outcome(&due.id);
     assert_eq!((settled.outcome, settled.cause.as_str()), (OutcomeKind::Denied, "timed"));

@@ -155,6 +155,15 @@ pub(super) fn entry_once(journal: &mut dyn Journal) {
     assert_eq!(picture(journal, &[]), before);
 }
 
+pub(super) fn tried(journal: &mut dyn Journal) {
+    journal.commit(&batch([one(&ask(1), 0, OPEN)])).unwrap();
+    let before = picture(journal, &[]);
+    for _ in 0..3 {
+        journal.try_writing().unwrap();
+    }
+    assert_eq!(picture(journal, &[]), before);
+}
+
 pub(super) fn empty(journal: &mut dyn Journal) {
     assert_eq!(journal.commit(&Batch::default()).unwrap(), Committed { first: 1, last: 0 });
     journal.commit(&batch([some(&ask(1), 0, 2, OPEN)])).unwrap();

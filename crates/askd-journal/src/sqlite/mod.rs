@@ -163,6 +163,10 @@ impl Journal for SqliteJournal {
         write::commit(&self.view, batch)
     }
 
+    fn try_writing(&mut self) -> Result<(), JournalError> {
+        write::try_writing(&self.view)
+    }
+
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
         write::prune(&self.view, closed_before_wall_ms, limit)
     }

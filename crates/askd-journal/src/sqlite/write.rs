@@ -323,6 +323,30 @@ impl<'v> Writer<'v> {
     }
 }
 
+/// With less room than this in bytes a disk that was full counts as full still.
+const LEAST_ROOM: u64 = 1 << 20;
+
+/// A page is changed and changed back: SQLite writes nothing for a value that stays the same.
+pub(super) fn try_writing(view: &View) -> Result<(), JournalError> {
+    let transaction = Transaction::begin(view)?;
+    for change in ["+", "-"] {
+        let change = format!("UPDATE mark SET position = position {change} 1 WHERE name = 'pruned'");
+        view.statement(&change)?.execute([]).at(view.path())?;
+    }
+    transaction.commit().map_err(|error| match error {
+        CommitError::Failed(error) => error,
+        // Whether it was written makes no difference.
+        other => JournalError::Other(other.to_string()),
+    })?;
+    // A single page may find a place in the log where a whole commit does not.
+    match rustix::fs::statvfs(view.path()) {
+        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_ROOM => {
+            Err(JournalError::Full { path: view.path().display().to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn prune(view: &View, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let transaction = Transaction::begin(view)?;

@@ -99,12 +99,15 @@ fn a_full_disk_is_told_and_passes() {
     let full = picture(&journal, &[]);
     // Full stays full, and a loser still hears that it lost.
     assert_eq!(fill(&mut journal, 1 + more, 50_000), 0);
+    let tried = journal.try_writing();
+    assert!(matches!(tried, Err(JournalError::Full { .. })), "{tried:?}");
     assert!(matches!(journal.commit(&asked(0, 10)), Err(CommitError::Conflict { .. })));
     assert_eq!(picture(&journal, &[]), full);
     let reader = journal.reader().unwrap();
     assert_eq!(picture(reader.as_ref(), &[]), full);
     drop(reader);
     fs::remove_file(&hog).unwrap();
+    journal.try_writing().unwrap();
     let more_again = fill(&mut journal, 1 + more, 50_000);
     assert!(more_again > 10, "{more_again}");
     let full = picture(&journal, &[]);

@@ -300,7 +300,13 @@ fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
             "askd daemon restart",
         );
     }
-    report.good(format!("journal {}", safe(&health.journal)));
+    match &health.not_recorded {
+        None => report.good(format!("journal {}", safe(&health.journal))),
+        Some(why) => report.problem(
+            format!("nothing can be recorded: {}", one_line(why)),
+            "make room or put it right; askd tries each second. Meanwhile agents ask by themselves",
+        ),
+    }
     for notice in &health.notices {
         report.note(one_line(notice), "it goes when its cause does");
     }

@@ -10,14 +10,17 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use askd_client::daemon::{self, Door, START_PATIENCE};
+use askd_client::daemon::{self, AUTOSTARTED_VAR, Door, START_PATIENCE};
 use askd_client::{Answers, Places, Unavailable, make_private_directory};
+use askd_daemon::Options;
+use clap::Parser as _;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use crate::cli::{self, Cli};
 use crate::cmd::daemon::{gone, tell};
 use crate::context::Desk;
 use crate::failure::{Done, Failure, status};
@@ -73,6 +76,7 @@ pub(crate) fn restart(desk: &Desk) -> Done {
     let file = places.read_daemon_file();
     let started = file.as_ref().and_then(|file| Started::of(file.pid));
     let lock = start_lock(places)?;
+    would_start(places, started.as_ref())?;
     tell(connection, "restart")?;
     gone(places)?;
     match started {
@@ -90,6 +94,32 @@ pub(crate) fn restart(desk: &Desk) -> Done {
     let pid = health.map(|health| format!(" (process {})", health.pid)).unwrap_or_default();
     out::print_line(&format!("restarted{pid}; open asks stay open"))?;
     Ok(status::OK)
+}
+
+/// A daemon that works is not given up for one that would not start.
+fn would_start(places: &Places, started: Option<&Started>) -> Result<(), Failure> {
+    let as_it_is = "nothing was changed, the daemon goes on as it was; it would not start again:";
+    let mut options =
+        Options { places: places.clone(), journal: None, no_surfaces: false, autostarted: true, watch: None };
+    let (mut env, mut dir) = (Vec::new(), Path::new("/"));
+    if let Some(started) = started {
+        let line = std::iter::once(OsString::from("askd")).chain(started.args.iter().cloned());
+        let line = Cli::try_parse_from(line).map(|cli| cli.command);
+        let Ok(Some(cli::Command::Daemon(args))) = line else {
+            let why = "this askd does not know the options that it was started with";
+            return Err(Failure::unavailable(format!("{as_it_is} {why}")));
+        };
+        options.autostarted =
+            started.env.iter().any(|(name, value)| name == AUTOSTARTED_VAR && !value.is_empty());
+        options.no_surfaces = args.no_surfaces;
+        options.journal = args.journal;
+        (env, dir) = (started.env.clone(), started.dir.as_path());
+    }
+    askd_daemon::check(&options, env, dir).map_err(|error| {
+        // The config's errors are several lines, each made safe where it was made.
+        let lines: Vec<String> = error.to_string().lines().map(out::one_line).collect();
+        Failure::new(error.status(), format!("{as_it_is}\n{}", lines.join("\n")))
+    })
 }
 
 /// Waits for others who are starting a daemon just now.
@@ -113,7 +143,7 @@ fn start_lock(places: &Places) -> Result<File, Failure> {
     Ok(file)
 }
 
-fn private(path: &std::path::Path, flags: OFlags) -> io::Result<File> {
+fn private(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = i32::try_from((flags | OFlags::NOFOLLOW).bits()).unwrap_or_default();
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)

@@ -1,5 +1,6 @@
 //! `askd status`: one line for tmux or a shell prompt, in a few milliseconds. Starts nothing and never waits long.
 
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use askd_client::Unavailable;
@@ -15,8 +16,15 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 pub(crate) fn line(desk: &Desk) -> Done {
     let (code, text) = look(desk);
+    let text = if std::io::stdout().is_terminal() { text } else { inert(&text) };
     out::print_line(&text)?;
     Ok(code)
+}
+
+/// Bars and prompts take markup out of what a program prints: tmux `#[…]`, zsh and lemonbar `%`, Pango `<…>` and `&`, dzen2
+/// `^…`. Names of agents and tools hold what an agent likes.
+fn inert(text: &str) -> String {
+    text.chars().map(|c| if "#%<>&^$`".contains(c) { '?' } else { c }).collect()
 }
 
 fn look(desk: &Desk) -> (u8, String) {
@@ -56,6 +64,9 @@ fn text(health: &Health, first: Option<&Ask>) -> String {
             short(&ask.action.tool, 20)
         ));
     }
+    if let Some(why) = &health.not_recorded {
+        text.push_str(&format!(", nothing can be recorded: {}", short(why, 100)));
+    }
     for remote in &health.remotes {
         let name = short(&remote.name, 20);
         match (&remote.trouble, remote.attached) {
@@ -65,6 +76,9 @@ fn text(health: &Health, first: Option<&Ask>) -> String {
             (None, true) => text.push_str(&format!(", {name} works")),
             (None, false) => text.push_str(&format!(", {name} begins")),
         }
+    }
+    if health.config_is_broken {
+        text.push_str(", the config has an error: askd config check");
     }
     if !health.waiting_loosenings.is_empty() {
         text.push_str(", settings wait: askd config accept");
@@ -89,6 +103,8 @@ mod tests {
             open: 0,
             surfaces: 0,
             journal: "sqlite".to_owned(),
+            not_recorded: None,
+            config_is_broken: false,
             waiting_loosenings: Vec::new(),
             reading: false,
             notices: Vec::new(),
@@ -103,5 +119,23 @@ mod tests {
             meaning: None,
         });
         assert!(text(&health, None).ends_with("askd config accept"));
+        health.config_is_broken = true;
+        health.not_recorded = Some("the disk is full".to_owned());
+        let line = text(&health, None);
+        let both = "askd: 2 waiting, nothing can be recorded: the disk is full, the config has an error: askd config check";
+        assert!(line.starts_with(both), "{line}");
+    }
+
+    #[test]
+    fn s4_names_are_no_markup_of_the_bar_that_shows_them() {
+        for (name, shown) in [
+            ("#[fg=black,bg=black]", "?[fg=black,bg=black]"),
+            ("#{host}#(id)", "?{host}?(id)"),
+            ("%{F#000}%F{black}", "?{F?000}?F{black}"),
+            ("<span>&lt;^fg()$x`y", "?span??lt;?fg()?x?y"),
+            ("mcp__git-hub.x/y:z (1)", "mcp__git-hub.x/y:z (1)"),
+        ] {
+            assert_eq!(inert(name), shown);
+        }
     }
 }

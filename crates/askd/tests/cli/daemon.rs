@@ -34,6 +34,37 @@ fn a_restart_keeps_the_options_and_the_open_asks() {
 }
 
 #[test]
+fn a_restart_that_would_not_come_back_changes_nothing_and_says_why() {
+    let world = World::new();
+    world.start();
+    let asked = world.ask("ls", &[]);
+    let handle = world.handle("ls");
+    let before = world.daemon_pid();
+    let config = world.askd_dir().join("config.toml");
+    let other = world.home().join("no-directory");
+    fs::write(&other, "").unwrap();
+    let url = format!("[journal]\nurl = \"sqlite:{}/j.sqlite\"\n", other.display());
+    for (text, part) in [("[permissions]\nqueue_capp = 3\n", "queue_capp"), (url.as_str(), "no-directory")] {
+        fs::write(&config, text).unwrap();
+        let ran = world.run(&["daemon", "restart"]);
+        assert_ne!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.err.contains("nothing was changed") && ran.err.contains(part), "{ran:?}");
+        assert_eq!(world.daemon_pid(), before);
+        assert_eq!(world.handle("ls"), handle);
+    }
+    fs::write(&config, "[permissions]\nqueue_capp = 3\n").unwrap();
+    until("the status line says it", || world.must(&["status"]).contains("askd config check").then_some(()));
+    fs::write(&config, "[permissions]\nqueue_cap = 3\n").unwrap();
+    until("the status line is right again", || {
+        (!world.must(&["status"]).contains("askd config check")).then_some(())
+    });
+    world.must(&["daemon", "restart"]);
+    assert_ne!(world.daemon_pid(), before);
+    world.must(&["allow", &handle]);
+    assert_eq!(asked.end().0, Some(0));
+}
+
+#[test]
 fn many_requesters_under_a_restart_find_one_daemon() {
     let world = World::new();
     let asked: Vec<_> = (0..8).map(|n| world.ask(&format!("ask {n}"), &[])).collect();

@@ -40,6 +40,48 @@ fn shell(world: &World, script: &str, args: &[&str]) -> std::process::Child {
 }
 
 #[test]
+fn s1_who_is_named_as_an_agent_keeps_no_person_from_denying_making_stricter_and_stopping() {
+    let world = World::new();
+    world.start();
+    // This process plays the terminal program that an agent names as itself; what it starts is below it.
+    let mut agent = requester(&world, &"a".repeat(32));
+    let body = |key: &str| {
+        json!({
+            "key": key, "action": {"tool": "Bash", "input": {"command": key}}, "agent": "a", "session": "s",
+            "requester": "library", "grace_secs": 600, "instance": {"pid": std::process::id()},
+        })
+    };
+    let handle = |(status, raised): (u16, Value)| {
+        assert_eq!(status, 201, "{raised}");
+        raised["ask"]["handle"].as_str().unwrap().to_owned()
+    };
+    let one = handle(post(&mut agent, "/v1/asks", &body("one")));
+    let two = handle(post(&mut agent, "/v1/asks", &body("two")));
+    // A command by itself is what the agent starts.
+    for args in [&["deny", &one][..], &["permissions", "skip", "off"], &["daemon", "stop"]] {
+        let ran = world.run(args);
+        assert_eq!(ran.code, Some(7), "{args:?}: {ran:?}");
+        assert!(ran.err.contains("names process"), "{ran:?}");
+    }
+    // A shell in another tab, with somebody who types.
+    let askd = env!("CARGO_BIN_EXE_askd");
+    let mut tab = Pty::start_program(&world, "bash", &["--norc", "-i"]);
+    let mut count = 0;
+    let mut types = |what: &str| {
+        count += 1;
+        let mark = format!("ended-{count}-");
+        tab.keys(&format!("{askd} {what}; echo {mark}$?\r"));
+        tab.sees_line(&mark).trim_start_matches(&mark).to_owned()
+    };
+    assert_eq!(types(&format!("allow {one}")), "7");
+    assert_eq!(types("permissions skip on"), "7");
+    assert_eq!(types(&format!("deny {two}")), "0");
+    assert_eq!(types("permissions skip off"), "0");
+    assert_eq!(types("daemon restart"), "0");
+    assert_eq!(types("daemon stop"), "0");
+}
+
+#[test]
 fn s1_an_agent_neither_stops_askd_nor_undoes_a_persons_stop() {
     let world = World::new();
     let agent = |args: &[&str]| {

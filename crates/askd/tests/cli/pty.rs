@@ -31,10 +31,19 @@ impl Pty {
 
     /// `typed`: what waits in the terminal before the program runs.
     pub(crate) fn start_with(world: &World, args: &[&str], term: &str, typed: &str) -> Self {
+        Self::start_in(world, env!("CARGO_BIN_EXE_askd"), args, term, typed)
+    }
+
+    /// Another program.
+    pub(crate) fn start_program(world: &World, program: &str, args: &[&str]) -> Self {
+        Self::start_in(world, program, args, "dumb", "")
+    }
+
+    fn start_in(world: &World, program: &str, args: &[&str], term: &str, typed: &str) -> Self {
         let pair = native_pty_system().openpty(SIZE).unwrap();
         let mut keyboard = pair.master.take_writer().unwrap();
         keyboard.write_all(typed.as_bytes()).unwrap();
-        let mut builder = CommandBuilder::new(env!("CARGO_BIN_EXE_askd"));
+        let mut builder = CommandBuilder::new(program);
         builder.args(args);
         builder.env_clear();
         for (name, value) in [
@@ -88,6 +97,23 @@ impl Pty {
             }
             let left = give_up.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "waited in vain for {text}:\n{contents}");
+            output = changed.wait_timeout(output, left).unwrap().0;
+        }
+    }
+
+    /// Waits for a line that begins with this; gives it.
+    pub(crate) fn sees_line(&self, start: &str) -> String {
+        let give_up = Instant::now() + PATIENCE;
+        let (lock, changed) = &*self.output;
+        let mut output = lock.lock().unwrap();
+        loop {
+            let contents = output.screen.screen().contents();
+            let found = contents.lines().find(|line| line.starts_with(start) && line.len() > start.len());
+            if let Some(line) = found {
+                return line.trim_end().to_owned();
+            }
+            let left = give_up.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited in vain for {start}:\n{contents}");
             output = changed.wait_timeout(output, left).unwrap().0;
         }
     }
