@@ -1,6 +1,6 @@
 //! A daemon that is there and says nothing: told after a moment, and not only when the wait for it is over.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use askd_client::{CallError, Connection, HttpError, Places};
 use askd_wire::Health;
@@ -10,12 +10,32 @@ use crate::out;
 /// How long a daemon may say nothing until a person is told. It replies within milliseconds, or after one slow commit.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// How soon it is asked again.
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// Asks the daemon how it is. `None`: it says nothing for [`SILENCE`].
 pub(crate) fn health(connection: &mut Connection) -> Option<Result<Health, CallError>> {
     connection.set_timeout(SILENCE);
     match connection.call("GET", "/healthz", None::<&()>) {
         Err(CallError::Http(HttpError::TimedOut)) => None,
         told => Some(told),
+    }
+}
+
+/// What a daemon says when it has read everything that its config leads to, or as it is after `patience`: it may have
+/// just begun, or run a command for a bot's token.
+pub(crate) fn when_read<T>(
+    patience: Duration,
+    mut ask: impl FnMut() -> T,
+    health: impl Fn(&T) -> Option<&Health>,
+) -> T {
+    let end = Instant::now() + patience;
+    loop {
+        let told = ask();
+        if !health(&told).is_some_and(|health| health.reading) || Instant::now() >= end {
+            return told;
+        }
+        std::thread::sleep(AGAIN);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use askd_client::daemon::{self, Door, START_PATIENCE};
+use askd_client::daemon;
 use askd_client::{Asker, Places, Unavailable, Wake, Watch, random_hex};
 use askd_wire::{
-    Action, Ask, Attendance, Class, Delivery, OutcomeKind, RaiseAsk, Raised, RequesterKind, Subagent, Verdict,
+    Action, Ask, Attendance, Class, Delivery, OutcomeKind, RaiseAsk, RequesterKind, Subagent, Verdict,
 };
 use serde::Serialize;
 use serde_json::Map;
@@ -30,8 +30,6 @@ const AGENT: &str = "script";
 const GRACE_SECS: u64 = 60;
 /// What the daemon takes at most.
 const MOST_INPUT: u64 = 16 * 1024 * 1024;
-/// For taking back an ask whose script was interrupted.
-const WITHDRAW_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn ask(desk: &Desk, args: AskArgs) -> Done {
     let as_json = args.json;
@@ -97,21 +95,28 @@ impl Watch for Telling<'_> {
     }
 }
 
-/// The same ask again without waiting, for its id; then its withdrawal. Gives the handle.
+/// Withdraws the ask, whose id may not have been told yet. Gives the handle.
 pub(crate) fn take_back(
     desk: &Desk,
     asker: &Asker,
     raise: &RaiseAsk,
     cause: &str,
 ) -> Result<String, Failure> {
-    let deadline = Instant::now() + WITHDRAW_PATIENCE.min(START_PATIENCE);
-    let mut connection = daemon::connect(&desk.places, Door::Ask, Some(deadline))?;
-    connection.set_token(Some(asker.token().to_owned()));
-    connection.set_deadline(Some(deadline));
-    let raised: Raised = connection.call("POST", "/v1/asks?wait=0", Some(raise))?;
-    let body = askd_wire::WithdrawAsk { cause: cause.to_owned() };
-    connection.command("POST", &format!("/v1/asks/{}/withdraw", raised.ask.id), Some(&body))?;
-    Ok(raised.ask.handle)
+    // No daemon is started for it.
+    let mut own = Asker::new(desk.places.clone(), None)?.with_token(asker.token().to_owned());
+    let ask = match own.recall(&raise.key)?.filter(|ask| is_same(&ask.action, &raise.action)) {
+        Some(ask) => ask,
+        // A request that was not replied to may be on its way yet: asked again it is the same ask.
+        None => own.raise(raise)?.ask,
+    };
+    own.withdraw(&ask.id, cause)?;
+    Ok(ask.handle)
+}
+
+/// One key may be for several actions.
+fn is_same(one: &Action, other: &Action) -> bool {
+    let input = |action: &Action| action.input.as_ref().map(|raw| raw.get().to_owned());
+    one.tool == other.tool && one.cwd == other.cwd && input(one) == input(other)
 }
 
 fn raise(args: AskArgs) -> Result<RaiseAsk, Failure> {

@@ -1,6 +1,6 @@
 //! `askd config`: what the settings are, whether they are right, and letting a loosened one into force.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use askd_client::{Answers, CallError, daemon};
 use askd_config::{Config, Layers};
@@ -110,17 +110,9 @@ fn health(desk: &Desk) -> Option<Health> {
     told?.ok()
 }
 
-/// What the daemon says when it has read everything that the config leads to, or as it is after so long: it may have
-/// just begun, or run a command for the bot's token.
+/// What the daemon says when it has read everything that the config leads to, or as it is after so long.
 fn health_when_read(answers: &mut Answers, patience: Duration) -> Result<Health, CallError> {
-    let end = Instant::now() + patience;
-    loop {
-        let health = answers.health()?;
-        if !health.reading || Instant::now() >= end {
-            return Ok(health);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    silence::when_read(patience, || answers.health(), |told| told.as_ref().ok())
 }
 
 fn accept(desk: &Desk, key: Option<&str>, yes: bool) -> Done {

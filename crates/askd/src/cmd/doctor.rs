@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use askd_client::daemon::{self, connect_answer};
 use askd_client::{Places, Unavailable, check_directory, check_socket};
@@ -10,6 +10,7 @@ use askd_hook::claude::settings::{EventHook, Findings, MOST_TIMEOUT_SECS, hidden
 use askd_wire::{Health, VERSION};
 
 use crate::claude;
+use crate::cmd::setup::named;
 use crate::cmd::{config, doctor_acp, doctor_mcp, doctor_pi};
 use crate::context::Desk;
 use crate::failure::{Done, status};
@@ -141,12 +142,13 @@ fn claude_code(desk: &Desk, report: &mut Report) {
     match installed {
         Some((file, findings)) => hooks(desk, file, findings, report),
         None if program.is_none() => {}
-        None => report.problem(
+        None => report.note(
             format!("{} has no hooks of askd", named(own)),
-            "askd setup claude-code; or for one run: askd run -- claude",
+            "askd setup claude-code; nothing, if you start it by `askd run -- claude` or a host of its own",
         ),
     }
-    if program.is_some() || installed.is_some() {
+    // `askd run` chooses a mode by itself.
+    if installed.is_some() {
         mode(&found, version.as_deref(), report);
     }
     doctor_mcp::permission_tool(version.as_deref(), report);
@@ -237,19 +239,6 @@ fn mode(found: &[(PathBuf, Result<Findings, String>)], version: Option<&str>, re
 /// A daemon that has just begun knows of its settings a moment later.
 const READ: Duration = Duration::from_secs(3);
 
-/// What it says when nothing is being read any more, or as it is after [`READ`].
-fn when_read<E>(mut health: impl FnMut() -> Option<Result<Health, E>>) -> Option<Result<Health, E>> {
-    let end = Instant::now() + READ;
-    loop {
-        let told = health();
-        let reads = matches!(&told, Some(Ok(health)) if health.reading);
-        if !reads || Instant::now() >= end {
-            return told;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
     let stopped = desk.places.stopped_file().exists();
     let mut connection = match connect_answer(&desk.places) {
@@ -270,7 +259,8 @@ fn running(desk: &Desk, report: &mut Report) -> Option<Health> {
             return None;
         }
     };
-    let told = when_read(|| silence::health(&mut connection));
+    let told =
+        silence::when_read(READ, || silence::health(&mut connection), |told| told.as_ref()?.as_ref().ok());
     let health = match told {
         Some(Ok(health)) => health,
         None => {
@@ -373,10 +363,6 @@ fn settings(desk: &Desk, health: Option<&Health>, report: &mut Report) {
             }
         }
     }
-}
-
-fn named(path: &Path) -> String {
-    safe(&path.to_string_lossy())
 }
 
 /// Requests in a directory are no connection, so nothing starts a daemon for them.

@@ -10,6 +10,7 @@ use askd_hook::claude::settings::asks_headless;
 use serde_json::Value;
 
 use super::doctor::Report;
+use crate::cmd::setup::named;
 use crate::out::{one_line, safe};
 
 const ADD: &str =
@@ -111,10 +112,6 @@ fn is_this_askd(command: &str, project: Option<&Path>) -> Option<bool> {
     let identity = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
     let named = identity(&path)?;
     Some(own_exe().and_then(|own| identity(&own)) == Some(named))
-}
-
-fn named(path: &Path) -> String {
-    safe(&path.to_string_lossy())
 }
 
 #[cfg(test)]

@@ -108,6 +108,8 @@ fn c6_a_signal_withdraws_and_a_late_answer_runs_nothing() {
         let shown = world.json(&["show", &handle, "--json"]);
         assert_eq!(shown["outcome"]["outcome"], "withdrawn");
         assert_eq!(shown["outcome"]["cause"], "cancelled");
+        let log = world.must(&["log"]);
+        assert!(!log.contains("came back"), "it left for good: {log}");
         assert_eq!(world.run(&["allow", &handle]).code, Some(5));
     }
 }

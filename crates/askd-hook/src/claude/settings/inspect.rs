@@ -95,8 +95,7 @@ pub fn hidden_asks(mode: Option<&str>, version: Option<&str>) -> Option<&'static
             Some(version) if version <= (2, 1, 197) => None,
             Some(version) if version >= (2, 1, 332) => Some(auto),
             _ => Some(
-                "no permission mode is configured, and newer versions of Claude Code start in mode auto, in which most \
-                 calls are never asked; set permissions.defaultMode to \"default\" to be asked",
+                "newer versions of Claude Code start in mode auto then, in which most calls are never asked; set permissions.defaultMode to \"default\" to be asked",
             ),
         },
     }
