@@ -83,6 +83,11 @@ pub(crate) enum Command {
     /// Connect an agent to askd
     Setup(SetupArgs),
     /// Start an agent under askd, for this run only: askd run -- claude …, opencode …, pi …
+    #[command(after_help = "\
+Nothing on disk changes, and what stands behind the agent's name is the agent's own; so are its signals and its exit
+status (126: it cannot be run, 127: it is not there). Where no permission mode of Claude Code is chosen anywhere, the run
+uses `default`, in which it asks. With `claude -p`, and nobody looking, standard error says what to type. A run of claude
+or pi that takes messages on its standard input goes through askd, which holds that input for it.")]
     Run {
         /// The agent's command line
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
@@ -408,12 +413,15 @@ pub(crate) struct DemoArgs {
     /// Line mode, readable by a screen reader
     #[arg(long)]
     pub(crate) plain: bool,
-    /// Two files and nothing else; so it is where no terminal is
+    /// Two files and nothing else; without a terminal it is so unless --all is said
     #[arg(long, conflicts_with = "all")]
     pub(crate) quick: bool,
     /// All of it: subagents, a diff, hostile text, a countdown, a full queue, an agent in a loop; so it is in a terminal
     #[arg(long)]
     pub(crate) all: bool,
+    /// Timed answers come three times later, to read at leisure
+    #[arg(long)]
+    pub(crate) slow: bool,
     /// The scripted agent itself, in this directory
     #[arg(long, hide = true, value_name = "DIR", requires = "session")]
     pub(crate) as_agent: Option<std::path::PathBuf>,

@@ -38,6 +38,8 @@ pub(super) struct Part {
     pub(super) session: String,
     /// Background asks that wait behind the one in front; 0: any number.
     pub(super) queue_cap: u32,
+    /// Timed answers come later.
+    pub(super) slow: bool,
 }
 
 /// Who of the agent asks.

@@ -33,25 +33,34 @@ const END_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn demo(desk: &Desk, plain: bool, args: DemoArgs) -> Done {
     if let (Some(dir), Some(session)) = (&args.as_agent, &args.session) {
-        let part = Part { dir: dir.clone(), session: session.clone(), queue_cap: args.queue_cap };
+        let (dir, session, queue_cap) = (dir.clone(), session.clone(), args.queue_cap);
+        let part = Part { dir, session, queue_cap, slow: args.slow };
         return agent::play(desk, part, args.all);
     }
     let plain = plain || args.plain;
     let terminal = queue::is_terminal();
     // Whoever reads it by a program gets the short form, unless they say otherwise.
     let all = args.all || (terminal && !args.quick);
-    stage(desk, all, !plain && queue::is_possible())
+    stage(desk, Form { all, slow: args.slow, full_screen: !plain && queue::is_possible() })
+}
+
+/// How it is played.
+#[derive(Clone, Copy)]
+struct Form {
+    all: bool,
+    slow: bool,
+    full_screen: bool,
 }
 
 /// The person's side: a directory, the agent, and a surface for its asks.
-fn stage(desk: &Desk, all: bool, full_screen: bool) -> Done {
+fn stage(desk: &Desk, form: Form) -> Done {
     let random = random_hex().map_err(|error| Failure::unavailable(format!("no random bits: {error}")))?;
     let dir = std::env::temp_dir().join(format!("askd-demo-{}", &random[..8]));
     let made = fs::DirBuilder::new().mode(0o700).create(&dir);
     made.map_err(|error| Failure::unavailable(format!("{}: {error}", dir.display())))?;
-    let played = play(desk, all, full_screen, &dir, &random[..8]);
+    let played = play(desk, form, &dir, &random[..8]);
     match played {
-        Ok(()) => out::print(&summary(&dir, all))?,
+        Ok(()) => out::print(&summary(&dir, form.all))?,
         Err(failure) => {
             tidy(&dir);
             return Err(failure);
@@ -60,7 +69,8 @@ fn stage(desk: &Desk, all: bool, full_screen: bool) -> Done {
     Ok(status::OK)
 }
 
-fn play(desk: &Desk, all: bool, full_screen: bool, dir: &Path, name: &str) -> Result<(), Failure> {
+fn play(desk: &Desk, form: Form, dir: &Path, name: &str) -> Result<(), Failure> {
+    let Form { all, slow, full_screen } = form;
     if all {
         let notes = dir.join(NOTES.0);
         fs::write(&notes, NOTES.1)
@@ -75,6 +85,9 @@ fn play(desk: &Desk, all: bool, full_screen: bool, dir: &Path, name: &str) -> Re
     command.args(["demo", "--session", &session, "--queue-cap", &cap.to_string()]);
     if all {
         command.arg("--all");
+    }
+    if slow {
+        command.arg("--slow");
     }
     command.arg("--as-agent").arg(dir).stdin(Stdio::null()).stdout(Stdio::piped());
     if full_screen {

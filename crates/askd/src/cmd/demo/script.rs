@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use super::actions::{self, FIRST, REPORT, SECOND};
 use super::agent::{Agent, Asked, Flow, Heard, Thread};
 
-/// Seconds until the timed answers: long enough to read, short enough to watch.
+/// Seconds until the timed answers: long enough to read, short enough to watch; so many times later with `--slow`.
+const SLOW: u64 = 3;
 const TIMED: u64 = 12;
 const BURST: u64 = 20;
 const LOOP: u64 = 15;
@@ -76,12 +77,17 @@ fn hostile(agent: &mut Agent<'_>) -> Result<Flow, Failure> {
     agent.ask(MAIN, actions::hostile())
 }
 
+fn secs(agent: &Agent<'_>, secs: u64) -> u64 {
+    if agent.part.slow { secs * SLOW } else { secs }
+}
+
 fn timed(agent: &mut Agent<'_>) -> Result<Flow, Failure> {
     agent.say(&format!(
-        "4 of 6: a background job asks. Nobody is at it, so it gets a timed answer in {TIMED}s: watch, or answer."
+        "4 of 6: a background job asks. Nobody is at it, so it gets a timed answer in {}s: watch, or answer.",
+        secs(agent, TIMED)
     ))?;
-    let call = actions::write(&agent.part.dir, REPORT);
-    agent.ask_all(vec![Asked::of(JOB, call).within(TIMED)], |_| ())
+    let (call, secs) = (actions::write(&agent.part.dir, REPORT), secs(agent, TIMED));
+    agent.ask_all(vec![Asked::of(JOB, call).within(secs)], |_| ())
 }
 
 fn burst(agent: &mut Agent<'_>) -> Result<Flow, Failure> {
@@ -92,9 +98,10 @@ fn burst(agent: &mut Agent<'_>) -> Result<Flow, Failure> {
         "5 of 6: the job asks {count} times at once; the queue takes {}. a allows and d denies all that wait.",
         if cap == 0 { "any number".to_owned() } else { (cap + 1).to_string() }
     ))?;
+    let secs = secs(agent, BURST);
     let asked = (1..=count).map(|number| {
         let gap = Duration::from_millis(u64::from(number) * 100);
-        Asked::of(JOB, actions::picture(number)).within(BURST).after(gap).quietly()
+        Asked::of(JOB, actions::picture(number)).within(secs).after(gap).quietly()
     });
     let mut heard = Vec::new();
     let flow = agent.ask_all(asked.collect(), |one| heard.push(one.clone()))?;
@@ -130,7 +137,8 @@ fn repeats(agent: &mut Agent<'_>) -> Result<Flow, Failure> {
         agent.say("It was not noticed: this daemon does not watch for it.")?;
         return Ok(Flow::On);
     };
-    agent.ask_all(vec![Asked::of(LOOPING, actions::doom_loop(&call, &seen)).within(LOOP).safety()], |_| ())
+    let asked = Asked::of(LOOPING, actions::doom_loop(&call, &seen)).within(secs(agent, LOOP)).safety();
+    agent.ask_all(vec![asked], |_| ())
 }
 
 #[cfg(test)]
