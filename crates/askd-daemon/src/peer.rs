@@ -433,15 +433,22 @@ mod tests {
     struct Stray {
         script: u32,
         inside: u32,
+        /// The end of what is typed would end a shell.
+        _typing: std::process::ChildStdin,
     }
 
     impl Stray {
         fn start(program: &str) -> Self {
-            let line =
-                format!("script -qfc \"exec {program}\" /dev/null </dev/null >/dev/null 2>&1 & echo $!");
-            let output =
-                Command::new("sh").args(["-c", &line]).env_clear().env("PATH", "/usr/bin:/bin").output();
-            let script = String::from_utf8(output.unwrap().stdout).unwrap().trim().parse().unwrap();
+            // What runs behind a shell's back has no input unless it is given one.
+            let line = format!(
+                "exec 3<&0; script -qfc \"exec {program} 3<&-\" /dev/null <&3 >/dev/null 2>&1 & echo $!"
+            );
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &line]).env_clear().env("PATH", "/usr/bin:/bin");
+            let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let typing = shell.stdin.take().unwrap();
+            let output = shell.wait_with_output().unwrap();
+            let script = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
             let name = program.split(' ').next().unwrap();
             let inside = until("the program in its terminal", || {
                 let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -452,7 +459,7 @@ mod tests {
                 })
             });
             until("its adoption", || orphan(&chain(inside)).filter(|top| top.pid == script));
-            Self { script, inside }
+            Self { script, inside, _typing: typing }
         }
     }
 

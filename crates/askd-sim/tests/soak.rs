@@ -1,6 +1,6 @@
 //! 10 000 tool calls of one session, and a broker with the old faults that the same calls must catch.
 
-use askd_sim::soak::{Found, Kind, Rule, run, run_watched};
+use askd_sim::soak::{Found, Kind, Rule, run};
 
 /// Every kind of trouble.
 const TROUBLE: [&str; 39] = [
@@ -52,27 +52,18 @@ fn nothing_is_wrong(found: &Found) {
     assert_eq!([found.never_let_go, found.hung, found.unchecked], [0; 3], "{found:?}");
 }
 
-/// Pages of memory that this process has.
-fn resident_pages() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
-}
-
 #[test]
-fn c10_ten_thousand_calls_without_a_false_deny_a_double_run_or_a_lost_answer_in_flat_memory() {
-    let mut pages = Vec::new();
-    let found = run_watched(Kind::Askd, 1, 10_000, |_| pages.push(resident_pages()));
+fn c10_ten_thousand_calls_without_a_false_deny_a_double_run_or_a_lost_answer() {
+    let found = run(Kind::Askd, 1, 10_000);
     nothing_is_wrong(&found);
     assert_eq!(found.calls, 10_000);
     assert!(found.ran > 3_000 && found.denied > 1_500 && found.cancelled > 50, "{found:?}");
     for trouble in TROUBLE {
         assert!(found.happened.contains(trouble), "{trouble} did not happen: {:?}", found.happened);
     }
-    // What is held does not grow with the calls: neither as records nor as bytes.
+    // What is held does not grow with the calls (nor do its bytes: `soak_memory.rs`).
     assert!(found.most_held < 400, "{found:?}");
     assert!(found.held_at_the_end < 20, "{found:?}");
-    let (early, late) = (pages[3], pages[pages.len() - 1]);
-    assert!(late < early + 1_024, "{pages:?} pages");
 }
 
 #[test]
