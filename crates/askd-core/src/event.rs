@@ -1,5 +1,7 @@
 //! What happened. Durable events go to the journal; notes live in memory only and are gone after a restart.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{Ask, Decision, Place};
@@ -30,7 +32,9 @@ pub struct Record {
 pub enum Event {
     // ---- ask/<id>
     Asked {
-        ask: Box<Ask>,
+        /// Shared with the state, which holds it as long as the ask is in memory.
+        #[serde(with = "shared")]
+        ask: Arc<Ask>,
     },
     Shown {
         surface: String,
@@ -171,6 +175,23 @@ impl Event {
             Self::LooseningDropped { .. } => "loosening_dropped",
             Self::SurfaceState { .. } => "surface_state",
         }
+    }
+}
+
+/// Written as what it holds.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(held: &Arc<T>, to: S) -> Result<S::Ok, S::Error> {
+        T::serialize(held, to)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Arc<T>, D::Error> {
+        T::deserialize(from).map(Arc::new)
     }
 }
 

@@ -8,9 +8,22 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 /// A UUIDv7, minted outside the core; the ask's identity for its whole life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AskId(pub Uuid);
+
+// The same order as that of its bytes, as one number: everything that is held of asks is found by it.
+impl Ord for AskId {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.as_u128().cmp(&other.0.as_u128())
+    }
+}
+
+impl PartialOrd for AskId {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl AskId {
     pub(crate) const MIN: Self = Self(Uuid::nil());

@@ -16,7 +16,7 @@ use crate::overrides::Stack;
 /// Everything that was committed about one ask.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
-    pub(crate) ask: Box<Ask>,
+    pub(crate) ask: std::sync::Arc<Ask>,
     pub(crate) position: Position,
     /// True time.
     pub(crate) asked_at: u64,

@@ -109,7 +109,8 @@ fn requester(n: usize, asks: usize, queue: &Sender<Asked>) -> Result<()> {
 }
 
 fn raise(requester: usize, count: usize) -> Raise {
-    let number = (requester as u128) << 64 | count as u128;
+    // Ids of a daemon begin with the time.
+    let number = (count as u128) << 64 | requester as u128;
     Raise {
         id: AskId(Uuid::from_u128(number)),
         key: count.to_string(),

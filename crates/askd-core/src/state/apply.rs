@@ -91,7 +91,7 @@ impl State {
 
     fn apply_to_ask(&mut self, id: AskId, event: &Event, at: Stamp, now: Now) {
         if let Event::Asked { ask } = event {
-            self.insert(Arc::new((**ask).clone()), now);
+            self.insert(Arc::clone(ask), now);
             return;
         }
         if let Event::HandedBack { .. } | Event::Detached = event

@@ -1,6 +1,7 @@
 //! Raising an ask, or coming back to one.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::ask::{
     Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Place, RequesterKind, Subagent,
@@ -97,7 +98,7 @@ impl State {
         };
         let fate = self.fate_at_birth(raise, &ask, &root, &settings, now);
         let id = ask.id;
-        changes.push(record(id, now, Event::Asked { ask: Box::new(ask) }));
+        changes.push(record(id, now, Event::Asked { ask: Arc::new(ask) }));
         changes.push(Change::Note(Note::Attached { ask: id, link: raise.link }));
         changes.extend(fate);
         Handled { changes, reply: Ok(Reply::Raised(id)) }
