@@ -20,6 +20,7 @@ mod port;
 mod race;
 pub mod spool;
 mod stop;
+mod surroundings;
 mod withdraw;
 
 pub use answers::Answers;
@@ -35,4 +36,5 @@ pub use places::{Places, PlacesError};
 pub use port::AskPort;
 pub use race::{Decides, HookStop, Raced, race};
 pub use stop::{Stop, Stopper, stop};
+pub use surroundings::Surroundings;
 pub use withdraw::take_back;

@@ -121,6 +121,23 @@ impl Places {
         }
     }
 
+    /// Home directory of the config; none where one directory holds everything.
+    pub fn config_home(&self) -> Option<&Path> {
+        match &self.base {
+            Base::Dir(_) => None,
+            Base::Homes { config_home, .. } => Some(config_home),
+        }
+    }
+
+    /// The same places with the config of another home; one directory that holds everything stays as it is.
+    #[must_use]
+    pub fn with_config_home(&self, home: &Path) -> Self {
+        match &self.base {
+            Base::Dir(_) => self.clone(),
+            Base::Homes { state_home, .. } => Self::in_homes(home, state_home),
+        }
+    }
+
     /// Journal, locks and `daemon.json`; 0700.
     pub fn state_dir(&self) -> &Path {
         &self.state
@@ -163,6 +180,11 @@ impl Places {
     /// Exists after `askd daemon stop` until a person starts askd again.
     pub fn stopped_file(&self) -> PathBuf {
         self.state.join("stopped")
+    }
+
+    /// What a person's start said of the environment, see [`Surroundings`](crate::Surroundings).
+    pub fn surroundings_file(&self) -> PathBuf {
+        self.state.join("surroundings.json")
     }
 
     /// Standard error of an autostarted daemon.

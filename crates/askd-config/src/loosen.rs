@@ -13,7 +13,8 @@
 //! What does not: `unreachable`. Going from `when_none_attached` back to `when_no_surface` leaves asks open that
 //! would have been denied at once, but only a person, or a default that a person accepted, can allow them.
 //! `late_answer_secs` lets only a person's own answer settle, and its range is short. `journal.url` changes what is
-//! remembered, accepted settings included, so a new journal starts tight.
+//! remembered, accepted settings included: a new journal starts tight, and so does one that comes with the config and not
+//! by a person's start (the daemon sees to that).
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -12,9 +12,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use askd_client::daemon::{ALREADY_RUNNING_STATUS, forget_stop};
-use askd_client::{Places, UnsafePlace, bind_private_socket, make_private_directory};
+use askd_client::{Places, Surroundings, UnsafePlace, bind_private_socket, make_private_directory};
 use askd_config::ConfigErrors;
-use askd_core::Command;
+use askd_core::{Command, Now};
 use askd_journal::{Journal, JournalError, SqliteJournal};
 use askd_wire::{API_VERSION, DaemonFile, VERSION};
 use askd_writer::Writer;
@@ -69,6 +69,11 @@ pub enum StartError {
     AlreadyRunning(PathBuf),
     #[error("askd was stopped by a person; run `askd` or `askd daemon` to start it again")]
     Stopped,
+    #[error(
+        "the journal {} takes no word, and what it calls accepted is not of askd's last journal: {why}",
+        .path.display()
+    )]
+    OtherJournal { path: PathBuf, why: String },
     #[error("autostart is off in the config; run `askd daemon` to start it")]
     AutostartOff,
     #[error(
@@ -124,6 +129,9 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let _lock = lock(&places.daemon_lock())?;
     if by_a_person {
         forget_stop(places).map_err(io_error("stopped"))?;
+    } else if places.stopped_file().symlink_metadata().is_ok() {
+        // The daemon that held the lock may have been stopped by a person since the first look.
+        return Err(StartError::Stopped);
     }
 
     let clock = Clock::new();
@@ -134,6 +142,10 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let ids = Box::new(RandomIds);
     let first = askd_core::Settings::default();
     let mut writer = Writer::open(journal, first, ids, Box::new(CrashPoint::from_env()), clock.now())?;
+    // `--journal` is for this daemon alone.
+    if options.journal.is_none() {
+        forget_foreign_acceptances(&mut writer, places, &path, by_a_person, clock.now())?;
+    }
     let retention_ms =
         i64::try_from(config.settings().journal.retention_days).unwrap_or(i64::MAX / DAY_MS) * DAY_MS;
     let (live, effective) = Live::new(sources, config, writer.state().loosenings(), options.watch.clone());
@@ -262,6 +274,39 @@ pub fn check(
     }
 }
 
+/// What a person accepted is in the journal, so an edit of the config could bring in another one, with other
+/// acceptances. One that did not come by a person's start begins with none.
+fn forget_foreign_acceptances(
+    writer: &mut Writer<SqliteJournal>,
+    places: &Places,
+    path: &Path,
+    by_a_person: bool,
+    now: Now,
+) -> Result<(), StartError> {
+    let kept = Surroundings::kept(places);
+    let used = kept.as_ref().and_then(Surroundings::journal);
+    if used == Some(path) {
+        return Ok(());
+    }
+    let pairs: Vec<_> = writer.state().loosenings().iter().cloned().collect();
+    if used.is_some() && !by_a_person && !pairs.is_empty() {
+        let failed = |why: String| StartError::OtherJournal { path: path.to_path_buf(), why };
+        let drops = pairs.into_iter().map(|(key, value)| Command::DropLoosening { key, value });
+        // Timed answers wait for people who come back, as at every start.
+        let commands: Vec<_> = std::iter::once(Command::Woke).chain(drops).collect();
+        let done = writer.run(&commands, now).map_err(|died| failed(format!("{died:?}")))?;
+        if let Some(refusal) = done.replies.into_iter().find_map(Result::err) {
+            return Err(failed(refusal.to_string()));
+        }
+        let _ = writer.released();
+        tracing::warn!("{} is another journal than before: accepted settings wait again", path.display());
+    }
+    if let Err(error) = Surroundings::keep_journal(places, path) {
+        tracing::warn!("{}: {error}", places.surroundings_file().display());
+    }
+    Ok(())
+}
+
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 fn default_journal(places: &Places) -> impl FnOnce() -> PathBuf {
@@ -310,9 +355,10 @@ async fn until_told(leaving: &mut watch::Receiver<Option<Leave>>) -> Result<Leav
     }
 }
 
-/// Old asks go at the start and once a day.
+/// Old asks go an hour after the start and once a day: a machine's clock may be wrong when it starts, until it has asked
+/// others for the time, and what is pruned is gone.
 async fn prune(engine: Engine, clock: Clock, retention_ms: i64) {
-    let mut daily = tokio::time::interval(DAY);
+    let mut daily = tokio::time::interval_at(tokio::time::Instant::now() + HOUR, DAY);
     loop {
         daily.tick().await;
         let before = clock.now().wall_ms.saturating_sub(retention_ms);

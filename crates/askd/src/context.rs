@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use askd_client::daemon::{self, Door, START_PATIENCE};
-use askd_client::{Answers, Connection, Places, Unavailable};
+use askd_client::{Answers, Connection, Places, Surroundings, Unavailable};
 
 use crate::cmd::config;
 use crate::failure::Failure;
@@ -46,6 +46,7 @@ impl Desk {
         let connection = match self.running() {
             Err(Unavailable::NotRunning(_)) => {
                 let stopped = self.places.stopped_file();
+                self.keep_surroundings();
                 if askd_daemon::inside_agent().is_none() {
                     daemon::forget_stop(&self.places)
                         .map_err(|error| Failure::unavailable(format!("{}: {error}", stopped.display())))?;
@@ -55,6 +56,14 @@ impl Desk {
             other => other?,
         };
         Ok(Answers::over(connection))
+    }
+
+    /// What a daemon that a requester starts later takes from here, where a person runs this. A daemon starts without it
+    /// too, so that a failure is none of this command.
+    pub(crate) fn keep_surroundings(&self) {
+        if askd_daemon::inside_agent().is_none() {
+            let _ = Surroundings::keep_own(&self.places);
+        }
     }
 
     /// Connects, starting the daemon when none runs and nobody stopped it.

@@ -3,11 +3,13 @@
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use askd_client::daemon::AUTOSTARTED_VAR;
-use askd_client::{Connection, Places, Unavailable, make_private_directory};
+use askd_client::daemon::{self, AUTOSTARTED_VAR};
+use askd_client::{Connection, Places, Surroundings, Unavailable, make_private_directory};
 use askd_daemon::{InForce, Options, SettingsWatch, StartError};
 use askd_remote::Host;
 use askd_wire::Ask;
@@ -37,6 +39,12 @@ pub(crate) fn command(desk: &Desk, args: DaemonArgs) -> Done {
 
 fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
     let autostarted = std::env::var_os(AUTOSTARTED_VAR).is_some_and(|value| !value.is_empty());
+    let inside = askd_daemon::inside_agent().is_some();
+    if autostarted || inside {
+        surround(desk)?;
+    } else {
+        desk.keep_surroundings();
+    }
     let filter = std::env::var("ASKD_LOG").ok().filter(|_| !autostarted);
     tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|| "info".to_owned()))
@@ -74,6 +82,17 @@ fn serve(desk: &Desk, journal: Option<String>, no_surfaces: bool) -> Done {
         Failure::new(error.status(), lines.join("\n"))
     })?;
     Ok(status::OK)
+}
+
+/// A daemon that no person started has the home directory, the programs and the config of the person who last started
+/// one: this process begins anew with them where it has others.
+fn surround(desk: &Desk) -> Result<(), Failure> {
+    let Some(kept) = Surroundings::kept(&desk.places) else { return Ok(()) };
+    let Some(vars) = kept.replace(&desk.places, std::env::vars_os()) else { return Ok(()) };
+    let exe =
+        daemon::own_exe().ok_or_else(|| Failure::unavailable("askd's own program file is not known"))?;
+    let error = Command::new(&exe).args(std::env::args_os().skip(1)).env_clear().envs(vars).exec();
+    Err(Failure::unavailable(format!("{}: {error}", exe.display())))
 }
 
 /// What is wrong when it is the command line alone, and no config.

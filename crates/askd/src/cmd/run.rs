@@ -38,6 +38,7 @@ pub(crate) fn run(desk: &Desk, command: Vec<OsString>) -> Done {
             safe(&program.to_string_lossy())
         )));
     }
+    desk.keep_surroundings();
     let exe =
         daemon::own_exe().ok_or_else(|| Failure::unavailable("askd's own program file is not known"))?;
     let random = random_hex().map_err(|error| Failure::unavailable(format!("no random bits: {error}")))?;

@@ -23,6 +23,10 @@ use crate::replace::Target;
 use super::{setup_client, setup_telegram};
 
 pub(crate) fn setup(desk: &Desk, args: &SetupArgs) -> Done {
+    if !args.undo && !args.dry_run {
+        // What it installs starts daemons.
+        desk.keep_surroundings();
+    }
     match args.agent {
         SetupAgent::ClaudeCode => {}
         SetupAgent::Zed => return setup_client::setup(desk, args, Client::Zed),

@@ -16,5 +16,6 @@ mod setup;
 mod setup_client;
 mod spool;
 mod spool_asker;
+mod surroundings;
 mod terminal;
 mod world;
