@@ -49,7 +49,8 @@ fn a_turn_follows(bench: &mut Bench, tells: bool) {
     bench.agent(&json!({"type": "system", "subtype": "init", "session_id": "s"}));
     let no = bench.ask("r", "c");
     bench.outcome(no, outcome(Verdict::Allow));
-    assert!(bench.to_agent.last().unwrap().contains("\"allow\""), "{:?}", bench.to_agent);
+    let last = bench.to_agent.last();
+    assert!(last.is_some_and(|line| line.contains("\"allow\"")), "{:?}", bench.to_agent);
     assert!(!bench.closed);
     bench.agent(&result());
     if tells {
