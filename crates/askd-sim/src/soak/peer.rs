@@ -203,7 +203,7 @@ impl<B: Broker> World<B> {
                 command: call.command,
                 allowed: call.allowed && !delivered,
                 denied: call.denied && !delivered,
-                answered: call.answered.filter(|_| !delivered),
+                answered: call.answered.filter(|_| !delivered).map(|_| self.steps),
                 carried: true,
                 lost: call.lost,
                 ..Call::default()
