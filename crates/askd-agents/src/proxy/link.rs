@@ -1,6 +1,6 @@
 //! The daemon, as the proxy uses it: every call is made from a thread of its own.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io::{self, PipeWriter};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -262,6 +262,10 @@ fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, C
                 Err(_) => return,
             }
         }
+        while let Ok(observed) = batches.try_recv() {
+            waiting.push_back(observed);
+        }
+        done(forget_ends(&mut waiting));
         while let Some(observed) = waiting.front() {
             if ends_asks(&observed.batch) {
                 // What the client said before that comes first.
@@ -293,6 +297,29 @@ fn observe(places: &Places, batches: &Receiver<Observed>, heard: &(Mutex<u64>, C
         let over = waiting.len().saturating_sub(MOST_OBSERVED);
         done(waiting.drain(..over).filter(|observed| !observed.counted).count());
     }
+}
+
+/// The end of a subagent that has begun again is not told any more: what it asks by then would end with it. How many of
+/// them somebody still waited for.
+fn forget_ends(waiting: &mut VecDeque<Observed>) -> usize {
+    use Observation as O;
+    let (mut again, mut uncounted) = (HashSet::new(), 0);
+    let mut kept = VecDeque::with_capacity(waiting.len());
+    for observed in waiting.drain(..).rev() {
+        let mut seen = observed.batch.observations.iter();
+        let ended = matches!(observed.batch.observations.as_slice(), [O::SubagentEnded { work_id }] if again.contains(work_id));
+        again.extend(seen.by_ref().filter_map(|seen| match seen {
+            O::SubagentStarted { work_id, .. } => Some(work_id.clone()),
+            _ => None,
+        }));
+        if ended {
+            uncounted += usize::from(!observed.counted);
+        } else {
+            kept.push_front(observed);
+        }
+    }
+    *waiting = kept;
+    uncounted
 }
 
 fn ends_asks(batch: &ObservationBatch) -> bool {

@@ -10,7 +10,7 @@ use askd_core::{AskId, Command, Decision, LinkId, Refusal};
 use askd_serve::raise::withdrawal;
 use askd_wire::{Observation, ObservationBatch, OutcomeKind, RaiseAsk};
 
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Words};
 use crate::dice::Dice;
 
 /// An ask's thread.
@@ -23,6 +23,8 @@ pub(crate) struct Thread {
     behind: u64,
     told_raised: bool,
     told_outcome: bool,
+    /// Nothing more comes of it.
+    over: bool,
     /// It asks no more. What is ordered later is still told, but for answers: they have their record.
     ended: bool,
 }
@@ -36,7 +38,7 @@ pub(crate) enum Order {
 }
 
 enum Job {
-    Answer { ask: AskNo, decision: Decision, option: Option<String>, client: String },
+    Answer { ask: AskNo, decision: Decision, option: Option<String>, stop: bool, client: String },
     CountOthers { ask: AskNo },
 }
 
@@ -52,6 +54,8 @@ pub(crate) struct Base {
     heard: u64,
     /// From the threads of asks, and from the desk.
     news: [VecDeque<News>; 2],
+    /// askd takes none of what is raised.
+    pub(crate) refuses: bool,
     pub(crate) happened: BTreeSet<&'static str>,
 }
 
@@ -67,10 +71,15 @@ impl Thread {
 
 impl Base {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::before(seed, Daemon::new())
+    }
+
+    /// The same with this daemon behind it.
+    pub(crate) fn before(seed: u64, daemon: Daemon) -> Self {
         Self {
             seed,
             dice: Dice::new(seed),
-            daemon: Daemon::new(),
+            daemon,
             now: Duration::ZERO,
             threads: BTreeMap::new(),
             desk: VecDeque::new(),
@@ -78,6 +87,7 @@ impl Base {
             made: 0,
             heard: 0,
             news: Default::default(),
+            refuses: false,
             happened: BTreeSet::new(),
         }
     }
@@ -110,16 +120,17 @@ impl Base {
                     behind: self.made,
                     told_raised: false,
                     told_outcome: false,
+                    over: false,
                     ended: false,
                 };
                 self.threads.insert(ask, thread);
             }
-            Errand::Answer { ask, decision, option, client, .. } => {
+            Errand::Answer { ask, decision, option, stop, client, .. } => {
                 let decision = match decision {
                     askd_wire::Decision::Allow => Decision::Allow,
                     askd_wire::Decision::Deny => Decision::Deny,
                 };
-                self.desk.push_back(Job::Answer { ask, decision, option, client });
+                self.desk.push_back(Job::Answer { ask, decision, option, stop, client });
             }
             Errand::CountOthers { ask, .. } => self.desk.push_back(Job::CountOthers { ask }),
             Errand::Withdraw { ask, cause } => self.order(ask, Order::Withdraw(cause)),
@@ -127,6 +138,15 @@ impl Base {
             Errand::Confirmed { ask } => self.order(ask, Order::Confirmed),
             Errand::Observe(batch) => {
                 self.made += 1;
+                // The end of a subagent that has begun again is not told any more.
+                for seen in &batch.observations {
+                    if let Observation::SubagentStarted { work_id: again, .. } = seen {
+                        self.observed.retain(|batch| {
+                            !matches!(batch.observations.as_slice(),
+                            [Observation::SubagentEnded { work_id }] if work_id == again)
+                        });
+                    }
+                }
                 self.observed.push_back(*batch);
             }
             Errand::Shown { .. }
@@ -175,6 +195,7 @@ impl Base {
                 thread.orders.pop_front();
                 self.obey(no, order);
                 self.end(no);
+                self.threads.get_mut(&no).unwrap().over |= !matches!(order, Order::Handed);
             }
             return;
         }
@@ -187,6 +208,10 @@ impl Base {
         if thread.link.is_none() {
             if self.heard < thread.behind {
                 return;
+            }
+            if self.refuses && thread.id.is_none() {
+                thread.ended = true;
+                return self.news[0].push_back(News::Refused { ask: no, why: "it is too large".to_owned() });
             }
             let raise = thread.raise.clone();
             let link = self.daemon.link();
@@ -225,7 +250,7 @@ impl Base {
     fn obey(&mut self, no: AskNo, order: Order) {
         self.say(&format!("ask {no} obeys {order:?}"));
         let thread = &self.threads[&no];
-        let (id, token) = (thread.id, Daemon::token());
+        let (id, token) = (thread.id, self.daemon.token());
         let done = match (order, id) {
             (Order::Withdraw(cause), _) => {
                 // The reply that told its id may have been lost: it is taken back by its key.
@@ -257,7 +282,8 @@ impl Base {
         let decided = self.daemon.outcome(ask).map(|outcome| outcome.outcome);
         if decided == Some(if allowed { OutcomeKind::Allowed } else { OutcomeKind::Denied }) {
             // Only the reply was lost.
-            let _ = self.daemon.run(&Command::Handed { ask, token: Daemon::token() });
+            let token = self.daemon.token();
+            let _ = self.daemon.run(&Command::Handed { ask, token });
             let _ = self.daemon.run(&Command::LinkClosed { link });
             return ask;
         }
@@ -284,11 +310,11 @@ impl Base {
         let news = match self.desk.pop_front() {
             None => return,
             Some(Job::CountOthers { ask }) => News::Others { ask, attached: self.dice.percent(50) },
-            Some(Job::Answer { ask, decision, option, client }) => {
+            Some(Job::Answer { ask, decision, option, stop, client }) => {
                 let id = self.threads.get(&ask).and_then(|thread| thread.id);
                 let how = match id.filter(|_| self.daemon.is_up()) {
                     None => Answered::Unreachable,
-                    Some(id) => self.answer(id, decision, option.as_deref(), &client),
+                    Some(id) => self.answer(id, decision, option, stop, &client),
                 };
                 News::Answered { ask, how }
             }
@@ -296,8 +322,16 @@ impl Base {
         self.news[1].push_back(news);
     }
 
-    fn answer(&mut self, id: AskId, decision: Decision, option: Option<&str>, client: &str) -> Answered {
-        let answered = self.daemon.answer(id, option, decision, client);
+    fn answer(
+        &mut self,
+        id: AskId,
+        decision: Decision,
+        option: Option<String>,
+        stop: bool,
+        client: &str,
+    ) -> Answered {
+        let words = Words { option, message: None, stop };
+        let answered = self.daemon.answer_with(id, decision, words, client);
         if self.dice.percent(10) {
             self.happen("the reply to an answer was lost");
             return Answered::Unreachable;
@@ -376,6 +410,40 @@ impl Base {
             self.threads.get_mut(&no).unwrap().orders.clear();
             self.end(no);
         }
+    }
+
+    /// The process ends and has told everything that it had to tell, to a daemon that is there.
+    pub(crate) fn has_told_all(&mut self) {
+        self.daemon.start();
+        for _ in 0..3 {
+            while !self.observed.is_empty() {
+                self.observer_works();
+            }
+            while !self.desk.is_empty() {
+                self.desk_works();
+            }
+            for no in self.working() {
+                while !self.threads[&no].orders.is_empty() {
+                    self.work(no);
+                }
+            }
+        }
+        for no in self.threads.keys().copied().collect::<Vec<_>>() {
+            self.end(no);
+        }
+        self.threads.clear();
+        self.news = Default::default();
+    }
+
+    /// Forgets the threads that nothing more comes of.
+    pub(crate) fn forget_over(&mut self) {
+        self.threads.retain(|_, thread| !thread.over || !thread.orders.is_empty());
+    }
+
+    /// What is held in memory.
+    pub(crate) fn held(&self) -> usize {
+        let news: usize = self.news.iter().map(VecDeque::len).sum();
+        self.daemon.core().asks().count() + self.threads.len() + news + self.observed.len() + self.desk.len()
     }
 
     /// Nothing may be left open at the daemon.

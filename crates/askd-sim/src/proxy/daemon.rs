@@ -1,14 +1,24 @@
 //! The daemon as the proxy's threads see it: the shipped core, writer and in-memory journal, up or down.
 
 use askd_core::{
-    Answer, AskId, AskState, BootId, Command, Decision, Hash256, LinkId, Observe, Refusal, Reply, Seen,
-    SessionKey, Settings, Stamp, State, Verdict,
+    Answer, AskId, AskState, BootId, Command, Decision, Hash256, Instance, LinkId, Observe, Refusal, Reply,
+    Seen, SessionKey, Settings, Stamp, State, Verdict,
 };
-use askd_journal::{MemoryJournal, MemoryStore};
+use askd_journal::{Journal as _, MemoryJournal, MemoryStore};
 use askd_serve::raise::{Arrival, raise};
 use askd_wire::{Observation, ObservationBatch, RaiseAsk};
 use askd_writer::{Ids, Writer};
 use uuid::Uuid;
+
+const RETENTION_MS: i64 = 120_000;
+
+/// What an answer says besides yes and no.
+#[derive(Default)]
+pub(crate) struct Words {
+    pub(crate) option: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) stop: bool,
+}
 
 /// Ids of entries, counted.
 struct Counted(u128);
@@ -21,6 +31,9 @@ impl Ids for Counted {
 }
 
 pub(crate) struct Daemon {
+    settings: Settings,
+    /// The requester's process; each life of it has a token of its own.
+    life: u32,
     store: MemoryStore,
     writer: Writer<MemoryJournal>,
     lives: u128,
@@ -34,10 +47,16 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     pub(crate) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
         let now = Stamp { boot: BootId(Uuid::from_u128(1)), boot_ms: 1_000_000, wall_ms: 1_800_000_000_000 };
         let store = MemoryStore::new();
         Self {
-            writer: writer(&store, 0, now),
+            writer: writer(&store, 0, &settings, now),
+            settings,
+            life: 0,
             store,
             lives: 0,
             now,
@@ -61,7 +80,7 @@ impl Daemon {
     pub(crate) fn start(&mut self) {
         if !self.up {
             self.lives += 1;
-            self.writer = writer(&self.store, self.lives, self.now);
+            self.writer = writer(&self.store, self.lives, &self.settings, self.now);
             self.up = true;
         }
     }
@@ -107,8 +126,24 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn token() -> Hash256 {
-        Hash256::of(b"the proxy")
+    /// A new process of the requester from here on.
+    pub(crate) fn next_life(&mut self) {
+        self.life += 1;
+    }
+
+    pub(crate) fn token(&self) -> Hash256 {
+        Hash256::of(format!("the proxy {}", self.life).as_bytes())
+    }
+
+    /// As a daemon does once a day, with `keep` of the asks that have left its memory. The journal is in memory here,
+    /// and is not what must stay flat.
+    pub(crate) fn prune(&mut self, keep: usize) {
+        while self.gone.len() > keep {
+            self.gone.pop_first();
+        }
+        if self.up {
+            let _ = self.writer.journal_mut().prune(self.now.wall_ms - RETENTION_MS, 1000);
+        }
     }
 
     pub(crate) fn link(&mut self) -> LinkId {
@@ -120,7 +155,9 @@ impl Daemon {
     pub(crate) fn raise(&mut self, from: &RaiseAsk, link: LinkId) -> Result<AskId, Refusal> {
         self.ids += 1;
         let id = AskId(Uuid::from_u128(self.ids));
-        let arrival = Arrival { id, token: Self::token(), link, instance: None, place: None };
+        let pid = self.life;
+        let instance = (pid > 0).then(|| Instance { host: "here".to_owned(), pid, start: pid.into() });
+        let arrival = Arrival { id, token: self.token(), link, instance, place: None };
         let raise = raise(from.clone(), arrival).unwrap();
         match self.run(&Command::Raise(Box::new(raise)))? {
             Reply::Raised(id) | Reply::Reattached(id) => Ok(id),
@@ -135,6 +172,17 @@ impl Daemon {
         decision: Decision,
         surface: &str,
     ) -> Result<(), Refusal> {
+        let words = Words { option: option.into().map(str::to_owned), ..Words::default() };
+        self.answer_with(ask, decision, words, surface)
+    }
+
+    pub(crate) fn answer_with(
+        &mut self,
+        ask: AskId,
+        decision: Decision,
+        words: Words,
+        surface: &str,
+    ) -> Result<(), Refusal> {
         let Some(digest) = self.ask(ask).map(|state| state.ask.digest) else {
             return Err(Refusal::UnknownAsk);
         };
@@ -142,9 +190,9 @@ impl Daemon {
             ask,
             digest,
             decision,
-            option: option.into().map(str::to_owned),
-            message: None,
-            stop: false,
+            option: words.option,
+            message: words.message,
+            stop: words.stop,
             surface: surface.to_owned(),
             remote: false,
             by: None,
@@ -202,7 +250,7 @@ impl Daemon {
 }
 
 /// What a machine tells, as the core hears it.
-pub(crate) fn seen(observation: Observation) -> Seen {
+fn seen(observation: Observation) -> Seen {
     match observation {
         Observation::SessionStarted {} => Seen::SessionStarted,
         Observation::SessionEnded {} => Seen::SessionEnded,
@@ -219,7 +267,7 @@ pub(crate) fn seen(observation: Observation) -> Seen {
     }
 }
 
-fn writer(store: &MemoryStore, life: u128, now: Stamp) -> Writer<MemoryJournal> {
+fn writer(store: &MemoryStore, life: u128, settings: &Settings, now: Stamp) -> Writer<MemoryJournal> {
     let ids = Box::new(Counted(life << 64));
-    Writer::open(store.open(), Settings::default(), ids, Box::new(()), now).unwrap()
+    Writer::open(store.open(), settings.clone(), ids, Box::new(()), now).unwrap()
 }

@@ -15,8 +15,6 @@ mod world;
 
 use std::collections::BTreeSet;
 
-pub(crate) use daemon::seen;
-
 /// Lets one world live to its end and tells what happened in it.
 pub fn run(seed: u64) -> BTreeSet<&'static str> {
     let mut world = world::World::new(seed);

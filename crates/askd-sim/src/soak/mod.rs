@@ -122,8 +122,8 @@ pub fn run(kind: Kind, seed: u64, calls: u64) -> Found {
 /// The same; `watch` is told the number of calls so far, every thousand of them.
 pub fn run_watched(kind: Kind, seed: u64, calls: u64, watch: impl FnMut(u64)) -> Found {
     match kind {
-        Kind::Askd => peer::World::new(ours::Ours::new(None), seed, calls).live(watch),
-        Kind::Without(rule) => peer::World::new(ours::Ours::new(Some(rule)), seed, calls).live(watch),
+        Kind::Askd => peer::World::new(ours::Ours::new(seed, None), seed, calls).live(watch),
+        Kind::Without(rule) => peer::World::new(ours::Ours::new(seed, Some(rule)), seed, calls).live(watch),
         Kind::Old => peer::World::new(old::Old::default(), seed, calls).live(watch),
     }
 }

@@ -489,7 +489,9 @@ impl<B: Broker> World<B> {
                 }
                 self.agent(&json!({"type": "control_response", "response": {
                     "subtype": "success", "request_id": line["request_id"], "response": {}}}));
-                self.agent(&json!({"type": "result", "subtype": "error", "session_id": SESSION}));
+                if self.turn {
+                    self.agent(&json!({"type": "result", "subtype": "error", "session_id": SESSION}));
+                }
                 (self.turn, self.resting) = (false, false);
             }
             _ => {}

@@ -590,7 +590,7 @@ impl World {
             server.machine.recalled(no, ours);
             return self.act();
         }
-        let token = Daemon::token();
+        let token = self.daemon.token();
         match (thread.orders.pop_front(), thread.id) {
             (Some(Order::Withdraw(cause)), Some(ask)) => {
                 let cause = cause_of(cause);

@@ -90,3 +90,24 @@ fn c1_the_end_of_a_turn_that_could_not_be_told_is_not_told_later() {
     assert!(first.starts_with("POST /v1/observations "), "{first}");
     assert!(body.contains("call_ended") && !body.contains("turn_ended"), "{body}");
 }
+
+#[test]
+fn c7_the_end_of_a_child_that_runs_again_is_not_told_later() {
+    let temp = tempfile::tempdir().unwrap();
+    let places = Places::at(temp.path());
+    let mut link = Link::start(&places, None, "0".repeat(32), Arc::new(|_| {})).unwrap();
+    for seen in [
+        r#"{"type":"subagent_ended","work_id":"one"}"#,
+        r#"{"type":"subagent_ended","work_id":"two"}"#,
+        r#"{"type":"subagent_started","work_id":"one"}"#,
+    ] {
+        let batch = format!(r#"{{"agent":"a","session":"s","observations":[{seen}]}}"#);
+        let batch: ObservationBatch = serde_json::from_str(&batch).unwrap();
+        assert!(link.take(Errand::Observe(Box::new(batch))).is_none());
+    }
+    link.around.unheard.wait(PATIENCE);
+    let daemon = listen(&places);
+    let (_stream, first, body) = request(&daemon);
+    assert!(first.starts_with("POST /v1/observations "), "{first}");
+    assert!(body.contains("subagent_ended") && body.contains("two"), "{body}");
+}
