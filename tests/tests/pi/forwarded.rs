@@ -24,7 +24,7 @@ fn served(model: &Model) -> Result<World> {
 }
 
 /// A headless pi, as a spawner starts it in the name of `parent`.
-fn child(world: &World, parent: &str, script: &str) -> Result<Child> {
+pub(super) fn child(world: &World, parent: &str, script: &str) -> Result<Child> {
     let words = pi(world, &["--no-session", "-p", &format!("play={script}")])?;
     let (program, args) = words.split_first().context("no command")?;
     let said = File::create(world.file(&format!("said-{script}")))?;
@@ -41,7 +41,7 @@ fn json_files(world: &World) -> BTreeSet<String> {
     all.into_iter().filter(|name| name.starts_with("sessions/") && name.ends_with(".json")).collect()
 }
 
-fn wait_for_no_json(world: &World) -> Result<()> {
+pub(super) fn wait_for_no_json(world: &World) -> Result<()> {
     until("the last request and response gone", || Ok(json_files(world).is_empty().then_some(())))
 }
 

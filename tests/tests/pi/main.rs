@@ -2,7 +2,13 @@
 //! directory, answered at askd and beside it, proven by files that exist or not.
 
 mod forwarded;
+#[cfg(target_os = "linux")]
+#[expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+#[path = "../../../crates/askd/tests/cli/spool/fuse.rs"]
+mod fuse;
 mod host;
+#[cfg(target_os = "linux")]
+mod mount;
 mod rpc;
 mod run;
 

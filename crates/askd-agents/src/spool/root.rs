@@ -2,6 +2,7 @@
 //! not be answered in another.
 
 use std::cell::RefCell;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use askd_client::spool::{Dir, PlaceError};
@@ -11,8 +12,8 @@ use askd_client::spool::{Dir, PlaceError};
 pub(super) enum Way {
     Nowhere,
     There((u64, u64)),
-    /// To another directory, while the one that is known is somewhere else.
-    Elsewhere((u64, u64)),
+    /// To another directory, while the one that is known is somewhere else. `None`: and that one cannot be used.
+    Elsewhere(Option<(u64, u64)>),
 }
 
 /// The root of one tree.
@@ -43,9 +44,14 @@ impl Root {
     /// Finds out where the path leads now.
     pub(super) fn resolve(&mut self) -> Result<Way, PlaceError> {
         self.path = real(&self.named);
-        let Some(dir) = Dir::root(&self.path)? else { return Ok(Way::Nowhere) };
+        let dir = match Dir::root(&self.path) {
+            Ok(Some(dir)) => dir,
+            Ok(None) => return Ok(Way::Nowhere),
+            Err(_) if self.leads_elsewhere() => return Ok(Way::Elsewhere(None)),
+            Err(error) => return Err(error),
+        };
         let id = dir.identity()?;
-        Ok(if self.is_known(&dir, id, false) { Way::There(id) } else { Way::Elsewhere(id) })
+        Ok(if self.is_known(&dir, id, false) { Way::There(id) } else { Way::Elsewhere(Some(id)) })
     }
 
     /// `None`: it is not there.
@@ -96,6 +102,14 @@ impl Root {
         known.as_ref().filter(|_| self.is_held)?.dir.as_ref().map(Dir::again)
     }
 
+    /// Whatever its path leads to is another one than the one that is served, which still exists.
+    fn leads_elsewhere(&self) -> bool {
+        let known = self.known.borrow();
+        let Some(Known { id, dir: Some(dir) }) = &*known else { return false };
+        let there = self.path.symlink_metadata().map(|meta| (meta.dev(), meta.ino()));
+        dir.is_there() && there.is_ok_and(|there| there != *id)
+    }
+
     fn checked(&self, dir: Dir, made: bool) -> Result<Dir, PlaceError> {
         if self.is_known(&dir, dir.identity()?, made) {
             return Ok(dir);
@@ -133,7 +147,7 @@ fn real(dir: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -178,7 +192,10 @@ mod tests {
         fs::rename(at("tree"), at("moved")).unwrap();
         assert_eq!(root.resolve().unwrap(), Way::Nowhere);
         fs::create_dir(at("tree")).unwrap();
-        assert!(matches!(root.resolve().unwrap(), Way::Elsewhere(other) if other != id));
+        assert!(matches!(root.resolve().unwrap(), Way::Elsewhere(Some(other)) if other != id));
+        fs::set_permissions(at("tree"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(root.resolve().unwrap(), Way::Elsewhere(None), "nor can it be used");
+        fs::set_permissions(at("tree"), fs::Permissions::from_mode(0o700)).unwrap();
         for failed in [root.open().map(drop), root.make().map(drop)] {
             assert!(failed.unwrap_err().to_string().contains("another directory"));
         }
@@ -186,6 +203,9 @@ mod tests {
         fs::remove_dir(at("tree")).unwrap();
         symlink(at("moved"), at("tree")).unwrap();
         assert_eq!(root.resolve().unwrap(), Way::There(id));
+        fs::set_permissions(at("moved"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(root.resolve().is_err(), "the very one is not to be used either then");
+        fs::set_permissions(at("moved"), fs::Permissions::from_mode(0o700)).unwrap();
         fs::remove_file(at("tree")).unwrap();
         fs::create_dir(at("tree")).unwrap();
         assert!(root.hold());

@@ -162,10 +162,10 @@ impl Dir {
         Err(PlaceError::io(&full, Errno::NOENT))
     }
 
-    /// Another handle on the same directory.
+    /// Another handle on the same directory, if it is still ours alone.
     pub fn again(&self) -> Result<Self, PlaceError> {
         let fd = self.fd.try_clone().map_err(|error| PlaceError::Io { name: self.name.clone(), error })?;
-        Ok(Self { fd, name: self.name.clone() })
+        Self::checked(fd, self.name.clone())
     }
 
     /// At most `most` names, without `.` and `..`.

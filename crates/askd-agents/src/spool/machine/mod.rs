@@ -17,21 +17,23 @@
 //! | unreadable, and unchanged for 5 s | shown, kept, and answered as unavailable |
 
 mod again;
+mod answers;
 mod item;
 mod leave;
 mod room;
 mod session;
+mod types;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use askd_client::spool::{Put, Stamp};
-use askd_wire::{Instance, Outcome, RaiseAsk};
+use askd_wire::Instance;
 
-use super::wire::{self, Request, Unreadable};
+use super::wire::{self, Unreadable};
 use item::{Item, Over, Phase};
 use room::Room;
 use session::Session;
+pub use types::{Action, Beside, Evidence, Found, Id, Kept, Seen};
 
 /// A point in time, as a span since some beginning, on a clock that only runs forward.
 pub type Now = Duration;
@@ -64,122 +66,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 const DIED: Over = Over { cause: "requester_gone", why: "its requester died" };
 const STOPPED: Over = Over { cause: "requester_limit", why: "its requester stopped waiting" };
-
-/// Where one request is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Id {
-    /// Name of the session's directory.
-    pub session: String,
-    pub stem: String,
-}
-
-impl std::fmt::Display for Id {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.session, self.stem)
-    }
-}
-
-/// What one look at a session's directories saw.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Every request whose name is safe.
-    pub requests: BTreeMap<String, Stamp>,
-    /// Every response.
-    pub responses: BTreeSet<String>,
-    /// Which directory `requests/` is; `None`: there is none.
-    pub requests_dir: Option<(u64, u64)>,
-    /// Both directories are there, with their sentinels.
-    pub kept: bool,
-    /// Somebody else's fresh serving record of a live process.
-    pub other_serves: bool,
-}
-
-/// Both directories of a session as [`Action::Keep`] left them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
-    /// Which directory `requests/` is.
-    pub requests_dir: (u64, u64),
-    /// `requests/` itself was away.
-    pub requests_made: bool,
-    /// Its sentinel was away, or all of it.
-    pub requests_anew: bool,
-    /// A directory or a sentinel was away: somebody had taken it. The number of a directory alone does not say so, as the
-    /// next one may get the same.
-    pub anew: bool,
-}
-
-/// What is known of a requester when its request is first seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evidence {
-    Unknown,
-    /// This process (its number and start) waits; it began before the request was made.
-    Process {
-        pid: u32,
-        start: u64,
-    },
-    /// It is dead for certain.
-    Gone,
-}
-
-/// A file that was read for the machine.
-#[derive(Debug)]
-pub struct Found {
-    pub stamp: Stamp,
-    pub request: Result<Request, Unreadable>,
-    pub evidence: Evidence,
-    /// How long ago it was written.
-    pub age: Duration,
-    /// The response that is there already.
-    pub answered: Option<Vec<u8>>,
-    /// That response was written before the request was.
-    pub outdated: bool,
-    /// Which directory the request is in, where both are in place with their sentinels.
-    pub kept_in: Option<(u64, u64)>,
-}
-
-/// The request that an answer is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beside {
-    /// Of its bytes; `None`: it could not be read, and its answer says no more than that.
-    pub digest: Option<String>,
-    /// It was taken away with its whole directory: its requester may wait all the same.
-    pub or_none: bool,
-}
-
-/// What is to be done, in this order.
-#[derive(Debug)]
-pub enum Action {
-    /// Make both directories and their sentinels; told by [`Machine::kept`].
-    Keep(String),
-    Raise(AskNo, Box<RaiseAsk>),
-    /// Find the ask that was raised as this in an earlier run, and that has the outcome which its response says; told by
-    /// [`Machine::recalled`].
-    Recall(AskNo, Box<RaiseAsk>, Option<bool>),
-    /// Nobody decides it; told by [`Machine::outcome`] when somebody had already.
-    Withdraw(AskNo, &'static str),
-    /// The response is in place.
-    Handed(AskNo),
-    /// It was fetched.
-    Confirmed(AskNo),
-    /// Somebody else's response is in place: what it says is what became of the ask.
-    AnsweredElsewhere(AskNo, Id),
-    /// Nothing more comes for this ask.
-    Over(AskNo),
-    /// Put the response in place if the request that it is for is there, and never beside another one; told by
-    /// [`Machine::placed`], or by [`Machine::not_beside`].
-    Answer(Id, Vec<u8>, Beside),
-    RemoveRequest(Id),
-    /// Remove the response if it has these bytes; without any: whatever it has.
-    RemoveResponse(Id, Vec<u8>),
-    /// Rewrite the serving record.
-    Beat(String),
-    /// Take the serving record away.
-    Unbeat(String),
-    /// Take the sentinels and what is empty away, and let others have the session.
-    Leave(String),
-    /// For people.
-    Tell(String),
-}
 
 /// The whole tree. Its owner does what [`Machine::take`] gives.
 #[derive(Debug, Default)]
@@ -355,121 +241,6 @@ impl Machine {
         self.items.insert(id, item);
     }
 
-    /// The daemon took an ask: it is there.
-    pub fn raised(&mut self) {
-        self.away = None;
-    }
-
-    /// The daemon could not be reached; the ask is tried again by whoever raises it.
-    pub fn lost(&mut self, now: Now) {
-        self.away.get_or_insert(now);
-    }
-
-    /// The daemon has no room for this ask now: it is there, and the ask is tried again by whoever raises it.
-    pub fn no_room(&mut self, no: AskNo, why: &str) {
-        self.away = None;
-        let Some((id, _)) = self.by_number(no) else { return };
-        self.tell(format!("{id}: it waits, the daemon has no room for it now: {why}"));
-    }
-
-    /// An ask was settled or withdrawn.
-    pub fn outcome(&mut self, no: AskNo, outcome: &Outcome, now: Now, wall_ms: i64) {
-        self.away = None;
-        let Some((id, item)) = self.by_number(no) else {
-            // Its requester left meanwhile.
-            self.actions.push(Action::Over(no));
-            return;
-        };
-        let (Phase::Waiting { .. } | Phase::Ending { .. }, Some(request)) = (&item.phase, &item.request)
-        else {
-            return;
-        };
-        let bytes = request.answer(outcome, wall_ms);
-        let decided = outcome.verdict != askd_wire::Verdict::None;
-        self.hold(id, decided.then_some(no), bytes, now);
-        if !decided {
-            self.actions.push(Action::Over(no));
-        }
-    }
-
-    /// The daemon will not take this ask.
-    pub fn refused(&mut self, no: AskNo, why: &str, now: Now, wall_ms: i64) {
-        self.away = None;
-        self.actions.push(Action::Over(no));
-        let Some((id, item)) = self.by_number(no) else { return };
-        match (&item.phase, &item.request) {
-            (Phase::Waiting { .. } | Phase::Ending { .. }, Some(request)) => {
-                let bytes = request.unavailable(&format!("askd could not take this request: {why}"), wall_ms);
-                self.tell(format!("{id}: {why}"));
-                self.hold(id, None, bytes, now);
-            }
-            _ => self.tell(format!("{id}: {why}")),
-        }
-    }
-
-    /// What became of [`Action::Answer`].
-    /// `there`: where one was there already, what it says.
-    pub fn placed(&mut self, id: &Id, result: Result<Put, String>, there: Option<&[u8]>, now: Now) {
-        let Some(item) = self.items.get_mut(id) else { return };
-        let Phase::Holding { no, bytes, tries, again, .. } = &mut item.phase else { return };
-        match result {
-            Ok(Put::Placed) => {
-                let (no, again) = (*no, *again);
-                if *tries > 0 {
-                    self.actions.push(Action::Tell(format!("{id}: the answer is in place now")));
-                }
-                item.phase = Phase::placed(no, std::mem::take(bytes), true);
-                (item.missing_since, item.lost_since, item.disturbed) = (None, None, false);
-                if let (Some(no), false) = (no, again) {
-                    self.actions.push(Action::Handed(no));
-                }
-            }
-            Ok(Put::Taken) => {
-                let (no, again) = (*no, *again);
-                let (said, says) = (wire::says(bytes), there.and_then(wire::says));
-                let is_ours = again || there == Some(&**bytes);
-                let there = there.map(<[u8]>::to_vec).unwrap_or_default();
-                item.phase = Phase::placed(None, Vec::new(), again);
-                match no {
-                    // What we put there ourselves came back, or never was away.
-                    Some(no) if again => item.phase = Phase::placed(Some(no), there, true),
-                    // Another server put it there, with the outcome that the ask has.
-                    Some(no) if is_ours || said.is_some() && said == says => {
-                        item.phase = Phase::placed(Some(no), there, is_ours);
-                        self.actions.push(Action::Handed(no));
-                    }
-                    Some(no) => {
-                        let text = "somebody else answered it first; the answer given here came too late";
-                        self.actions.push(Action::Tell(format!("{id}: {text}")));
-                        self.actions.push(Action::AnsweredElsewhere(no, id.clone()));
-                    }
-                    None => {}
-                }
-            }
-            Err(why) => {
-                if *tries == 0 {
-                    let text = "the answer cannot be put in place and is kept";
-                    self.actions.push(Action::Tell(format!("{id}: {text}: {why}")));
-                }
-                let pause = FIRST_PAUSE * 2_u32.pow((*tries).min(6));
-                *tries += 1;
-                if let Phase::Holding { next, .. } = &mut item.phase {
-                    *next = Some(now + pause.min(LONGEST_PAUSE));
-                }
-            }
-        }
-    }
-
-    /// The request that an answer is for is not there, or is another one by now: nothing was put in place.
-    pub fn not_beside(&mut self, id: &Id, now: Now) {
-        let Some(item) = self.items.get_mut(id) else { return };
-        if let Phase::Holding { next, .. } = &mut item.phase {
-            // What became of it is seen at the next look, which is before that.
-            *next = Some(now + SETTLED);
-            (item.reread, item.look_at) = (true, Some(now));
-        }
-    }
-
     /// The process of this requester has ended.
     pub fn died(&mut self, id: &Id) {
         self.end(id, DIED);
@@ -559,16 +330,6 @@ impl Machine {
         if let Some(Item { phase: Phase::Waiting { no } | Phase::Ending { no }, .. }) = self.items.get(id) {
             self.actions.push(Action::Withdraw(*no, cause));
         }
-    }
-
-    /// From here on there is an answer, and it is put in place until it is there.
-    fn hold(&mut self, id: Id, no: Option<AskNo>, bytes: Vec<u8>, now: Now) {
-        let Some(item) = self.items.get_mut(&id) else { return };
-        item.phase = Phase::Holding { no, bytes: bytes.clone(), tries: 0, next: None, again: false };
-        self.session(&id.session, now).active(now);
-        let beside = self.items.get(&id).map(Item::beside);
-        self.actions.push(Action::Keep(id.session.clone()));
-        self.actions.extend(beside.map(|beside| Action::Answer(id, bytes, beside)));
     }
 
     fn number(&mut self) -> AskNo {

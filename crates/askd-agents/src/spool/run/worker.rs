@@ -268,22 +268,24 @@ impl Worker {
 
     /// The path leads to another directory: what is open in the one before is served there to its end, and this begins
     /// anew.
-    fn part(&mut self, root: (u64, u64)) -> Result<(), StartError> {
-        former::end(&self.shared, root);
+    fn part(&mut self, root: Option<(u64, u64)>) -> Result<(), StartError> {
         let mut new = Self::new(self.options.clone(), Arc::clone(&self.shared))?;
-        let way = new.tree.root.resolve().map_err(io::Error::from)?;
-        if way != Way::There(root) {
-            // It changes at this very moment; the next look says what it is.
-            return Err(StartError::Io(io::Error::from(io::ErrorKind::ResourceBusy)));
+        if let Some(root) = root {
+            if new.tree.root.resolve().map_err(io::Error::from)? != Way::There(root) {
+                // It changes at this very moment; the next look says what it is.
+                return Err(StartError::Io(io::Error::from(io::ErrorKind::ResourceBusy)));
+            }
+            former::end(&self.shared, root);
+            new.locks.of(root);
         }
-        new.locks.of(root);
         let mut before = std::mem::replace(self, new);
         let open = before.machine.has_open();
         let of = before.locks.tree();
         before.tree.root.hold();
         former::serve_to_its_end(before, of)?;
         let rest = if open { "; what is open in the one before is served there to its end" } else { "" };
-        self.tell(&format!("another directory is at this path now, and is served{rest}"));
+        let how = if root.is_some() { "and is served" } else { "which cannot be used" };
+        self.tell(&format!("another directory is at this path now, {how}{rest}"));
         Ok(())
     }
 

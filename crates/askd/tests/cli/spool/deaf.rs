@@ -12,11 +12,20 @@ fn f7_on_a_shared_mount_that_tells_nothing_everything_arrives_and_no_look_is_fol
     let Some(mount) = Mount::new(&world.path("mount"), &behind) else { return };
     let (seen, tree) = (Tree { dir: world.path("mount/tree") }, Tree { dir: behind.join("tree") });
     fs::create_dir(&tree.dir).unwrap();
-    let server = serve(&world, &seen, &[]);
+    let mut server = serve(&world, &seen, &[]);
     tree.ask("s", "r1");
     answer(&world, "allow", "r1", &[]);
     assert_eq!(tree.fetch("s", "r1")["outcome"], "allowed");
     delivery(&world, "r1", "confirmed");
+    // The other side has no room for a while.
+    tree.ask("s", "r0");
+    world.open("r0");
+    mount.fill(true);
+    answer(&world, "allow", "r0", &[]);
+    server.has_said("the answer cannot be put in place and is kept");
+    assert!(!tree.response("s", "r0").exists());
+    mount.fill(false);
+    assert_eq!(tree.fetch("s", "r0")["outcome"], "allowed");
     // Taken away behind its back, with an open ask; and the requester makes it again.
     tree.ask("s", "r2");
     world.open("r2");
@@ -44,7 +53,7 @@ fn f7_on_a_shared_mount_that_tells_nothing_everything_arrives_and_no_look_is_fol
     records(&tree, beats);
     let asked = mount.requests() - before;
     assert!(asked < 400 * beats, "{asked} requests of the kernel for {beats} records");
-    for stem in ["r1", "r2", "job 1", "job 2"] {
+    for stem in ["r0", "r1", "r2", "job 1", "job 2"] {
         assert_eq!(times_asked(&world, stem), 1, "{stem}");
     }
     server.signal(Signal::TERM);

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
@@ -24,6 +24,7 @@ pub(super) struct Mount {
     at: PathBuf,
     /// What the kernel has asked for so far.
     requests: Arc<AtomicU64>,
+    is_full: Arc<AtomicBool>,
 }
 
 impl Mount {
@@ -46,10 +47,22 @@ impl Mount {
         fcntl_setfd(&device, FdFlags::CLOEXEC).unwrap();
         let requests = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&requests);
+        let is_full = Arc::new(AtomicBool::new(false));
         let nodes = HashMap::from([(ROOT, behind.to_path_buf())]);
-        let shown = Shown { nodes, files: HashMap::new(), lists: HashMap::new(), next: 0 };
+        let shown = Shown {
+            is_full: Arc::clone(&is_full),
+            nodes,
+            files: HashMap::new(),
+            lists: HashMap::new(),
+            next: 0,
+        };
         std::thread::spawn(move || serve(device, shown, &counted));
-        Some(Self { at: at.to_path_buf(), requests })
+        Some(Self { at: at.to_path_buf(), requests, is_full })
+    }
+
+    /// Whether nothing more can be written into its files.
+    pub(super) fn fill(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
     }
 
     pub(super) fn requests(&self) -> u64 {
@@ -141,6 +154,7 @@ impl Out {
 
 /// What lies behind, by the numbers of its files.
 struct Shown {
+    is_full: Arc<AtomicBool>,
     nodes: HashMap<u64, PathBuf>,
     files: HashMap<u64, File>,
     lists: HashMap<u64, Vec<(u64, u32, Vec<u8>)>>,
@@ -215,6 +229,7 @@ impl Shown {
                 bytes.truncate(read);
                 Ok(Out(bytes))
             }
+            16 if self.is_full.load(Ordering::SeqCst) => Err(Errno::NOSPC.into()),
             16 => {
                 let bytes = &request.0[40..40 + request.u32(16) as usize];
                 self.file(request)?.write_all_at(bytes, request.u64(8))?;

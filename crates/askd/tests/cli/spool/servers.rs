@@ -150,6 +150,16 @@ fn f14_when_the_path_leads_elsewhere_what_is_open_is_answered_where_it_waits_and
     assert!(!b.response("s", "r1").exists());
     answer(&world, "deny", "rm b", &[]);
     assert_eq!(b.fetch("s", "r1")["outcome"], "denied");
+    // To one that cannot be used: what is open before it is answered all the same.
+    b.ask("s", "r2");
+    world.open("r2");
+    let open = Tree { dir: world.path("open") };
+    fs::create_dir(&open.dir).unwrap();
+    fs::set_permissions(&open.dir, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    lead(&link.dir, &open.dir);
+    server.has_said("can be changed by other users");
+    answer(&world, "allow", "r2", &[]);
+    assert_eq!(b.fetch("s", "r2")["outcome"], "allowed");
     // Back again, what waits there is the same ask, and new ones are taken.
     lead(&link.dir, &a.dir);
     a.ask("s", "new");

@@ -3,7 +3,8 @@ mod removed;
 mod room;
 mod sessions;
 
-use askd_wire::{OutcomeKind, Verdict};
+use askd_client::spool::{Put, Stamp};
+use askd_wire::{Outcome, OutcomeKind, Verdict};
 use serde_json::Map;
 
 use super::super::wire;
