@@ -39,6 +39,10 @@ pub enum Command {
         ask: AskId,
         token: TokenHash,
     },
+    /// The requester was told what became of its ask, which had nothing to hand over.
+    Heard {
+        ask: AskId,
+    },
     /// The agent would not take the outcome.
     DeliveryRefused {
         ask: AskId,
@@ -142,6 +146,7 @@ impl Command {
             | Self::RevokeLate { ask, .. } => Some(*ask),
             Self::Raise(raise) => raise.supersedes,
             Self::LinkClosed { .. }
+            | Self::Heard { .. }
             | Self::Observe(_)
             | Self::AttachSurface { .. }
             | Self::DetachSurface { .. }

@@ -288,8 +288,8 @@ pub enum Note {
     LateForgotten {
         ask: AskId,
     },
-    /// The requester of an ask that was settled meanwhile did not come back to hear it.
-    RequesterForgotten {
+    /// The requester of an ask without anything to hand over heard so, or did not come back to hear it.
+    NothingToTell {
         ask: AskId,
     },
 }

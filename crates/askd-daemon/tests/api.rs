@@ -124,6 +124,32 @@ fn c1_a_lost_requester_comes_back_to_its_answer() {
 }
 
 #[test]
+fn c4_c5_what_was_taken_down_between_two_requests_is_told_with_the_second() {
+    let world = World::start();
+    let mut requester = world.requester();
+    let first = raise(&mut requester, &ask("k1", "ls"));
+    let dismiss = |handle: &str| {
+        let reply = post(&mut world.person_connection(), &format!("/v1/asks/{handle}/withdraw"), &json!({}));
+        assert_eq!(reply.status, 204);
+    };
+    dismiss(&first.handle);
+    let again = || post(&mut world.requester(), "/v1/asks?wait=5", &ask("k1", "ls"));
+    let told = post(&mut requester, "/v1/asks?wait=5", &ask("k1", "ls"));
+    let raised: Raised = serde_json::from_slice(&told.body).unwrap();
+    assert_eq!((told.status, &raised.ask.id), (200, &first.id));
+    assert_eq!(raised.ask.outcome.unwrap().cause, "cancelled");
+    // It knows now: who asks once more asks anew.
+    let (reply, fresh) = std::thread::scope(|scope| {
+        let waits = scope.spawn(again);
+        let fresh = world.until("the new one", || world.person().list(false).unwrap().pop());
+        dismiss(&fresh.handle);
+        (waits.join().unwrap(), fresh)
+    });
+    assert_eq!(reply.status, 201);
+    assert_ne!(fresh.id, raised.ask.id);
+}
+
+#[test]
 fn a_hook_that_ends_withdraws_and_its_late_answer_waits_for_the_same_call() {
     let world = World::start();
     let mut hook = ask("nonce-1", "make");

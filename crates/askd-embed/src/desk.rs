@@ -9,6 +9,7 @@ use std::time::Duration;
 use askd_core::command::{Answer, Command, Observe, Reply, Seen};
 use askd_core::event::{Scope, SurfaceInfo};
 use askd_core::id::StreamId;
+use askd_core::outcome::Verdict;
 use askd_core::state::AskState;
 use askd_core::{AskId, Now, Refusal, SessionKey, SurfaceId, TokenHash};
 use askd_journal::Journal;
@@ -226,6 +227,8 @@ impl<J: Journal> Desk<J> {
         let Ok(batched) = self.writer.run(&commands, now) else { return };
         self.failing = batched.replies.iter().any(|reply| matches!(reply, Err(Refusal::NotRecorded(_))));
         let finished: BTreeMap<AskId, AskState> = batched.finished.into_iter().collect();
+        // Who hears that there is nothing to hand over does not come back for it.
+        let mut told = Vec::new();
         for ((command, (listener, wait)), reply) in commands.iter().zip(listeners).zip(batched.replies) {
             let fact =
                 matches!(command, Command::LinkClosed { .. } | Command::Woke | Command::DetachSurface { .. });
@@ -239,6 +242,9 @@ impl<J: Journal> Desk<J> {
                 self.waiters.entry(id).or_default().push(waiter);
             }
             let shot = about.and_then(|id| self.shot(id, &finished));
+            if matches!(listener, Listener::Doer(_)) {
+                told.extend(shot.as_ref().filter(|shot| has_nothing(&shot.ask)).map(|shot| shot.ask.ask.id));
+            }
             let done = Done { reply, shot };
             match listener {
                 Listener::Doer(reply) => drop(reply.send(done)),
@@ -252,7 +258,9 @@ impl<J: Journal> Desk<J> {
             if is_past(&shot.ask) {
                 for mut waiter in self.waiters.remove(id).into_iter().flatten() {
                     *waiter.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shot.clone());
-                    let _ = waiter.wake.write(&[1]);
+                    if waiter.wake.write(&[1]).is_ok() && has_nothing(&shot.ask) {
+                        told.push(*id);
+                    }
                 }
             }
             if !self.surfaces.is_empty() {
@@ -261,6 +269,10 @@ impl<J: Journal> Desk<J> {
             }
         }
         let _ = self.writer.released();
+        if !told.is_empty() {
+            let heard: Vec<_> = told.into_iter().map(|ask| Command::Heard { ask }).collect();
+            let _ = self.writer.run(&heard, now);
+        }
     }
 
     fn serve(&mut self, message: Message) {
@@ -340,6 +352,11 @@ impl<J: Journal> Desk<J> {
         let ask = state.ask(id).or_else(|| finished.get(&id))?;
         Some(Shot { root: state.root_of(ask.session()), ask: ask.clone() })
     }
+}
+
+/// Settled, and nothing of it is for the agent.
+fn has_nothing(ask: &AskState) -> bool {
+    !ask.is_open() && ask.verdict() == Verdict::None
 }
 
 /// A requester has nothing more to wait for.

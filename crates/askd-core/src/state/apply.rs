@@ -103,6 +103,7 @@ impl State {
         match event {
             Event::Settled { outcome } | Event::Withdrawn { outcome } if state.outcome.is_none() => {
                 settle(state, outcome.clone());
+                state.over_at = Some(at);
                 let (key, thread) = (state.session().clone(), state.ask.lineage.work_id().map(str::to_owned));
                 let class = state.ask.class;
                 if let Some(session) = self.sessions.get_mut(&key) {
@@ -139,19 +140,28 @@ impl State {
             Event::HandedBack { at, why } => {
                 state.link = Link::HandedBack { at: at.clone(), why: why.clone() };
             }
-            Event::Handed => state.delivery = Delivery::Handed,
+            Event::Handed => {
+                state.delivery = Delivery::Handed;
+                state.heard = true;
+            }
             Event::Confirmed => {
                 state.delivery = Delivery::Confirmed;
+                state.heard = true;
                 // It did reach the agent, so no repeated call may use it.
                 state.late = Late::Over;
             }
             Event::Overtaken { .. } => {
                 state.delivery = Delivery::Overtaken;
+                state.over_at = Some(at);
                 state.late = Late::Over;
             }
-            Event::DeliveryRefused { .. } => state.delivery = Delivery::Refused,
+            Event::DeliveryRefused { .. } => {
+                state.delivery = Delivery::Refused;
+                state.over_at = Some(at);
+            }
             Event::Voided { .. } => {
                 state.delivery = Delivery::Voided;
+                state.over_at = Some(at);
                 state.late = Late::Over;
             }
             Event::DeliveryExpired { .. } => {
@@ -199,6 +209,8 @@ impl State {
             late: Late::None,
             remote_shown_at: None,
             failed: Vec::new(),
+            over_at: None,
+            heard: false,
             shown: Vec::new(),
             turn_over: false,
             recalled: false,
@@ -279,11 +291,9 @@ impl State {
                 self.index(*ask, now);
                 self.touched.insert(*ask);
             }
-            Note::RequesterForgotten { ask } => {
-                if let Some(state) = self.asks.get_mut(ask)
-                    && matches!(state.link, Link::Detached { .. })
-                {
-                    state.link = Link::Detached { since: now, grace_ms: 0 };
+            Note::NothingToTell { ask } => {
+                if let Some(state) = self.asks.get_mut(ask) {
+                    state.heard = true;
                 }
                 self.index(*ask, now);
                 self.touched.insert(*ask);
@@ -296,6 +306,9 @@ impl State {
         // A request that was read late, from a connection that its requester has replaced since, takes nothing over.
         let replaced = matches!(state.link, Link::Attached(newer) if newer > link);
         if !state.is_handed_back() && !replaced {
+            if state.is_unheard() {
+                state.over_at = Some(now);
+            }
             let old = std::mem::replace(&mut state.link, Link::Attached(link));
             self.unlink(id, &old);
             self.links.entry(link).or_default().insert(id);

@@ -45,7 +45,16 @@ impl State {
                 (ask.delivery == Delivery::Pending).then(|| record(id, now, Event::DeliveryExpired { why }));
             return Handled::done(expired.into_iter().collect());
         }
-        Handled::done(cancel(id, ask, cause, None, now))
+        let mut changes = cancel(id, ask, cause, None, now);
+        // It says so itself.
+        changes.push(Change::Note(Note::NothingToTell { ask: id }));
+        Handled::done(changes)
+    }
+
+    /// What a requester was told it does not come back for.
+    pub(super) fn heard(&self, id: AskId) -> Vec<Change> {
+        let waits = self.asks.get(&id).is_some_and(AskState::is_unheard);
+        waits.then_some(Change::Note(Note::NothingToTell { ask: id })).into_iter().collect()
     }
 
     /// A person takes an ask down. The agent's own prompt, if it has one, goes on as if askd were not there.
@@ -82,7 +91,7 @@ impl State {
     }
 
     pub(super) fn delivery_refused(&self, id: AskId, token: TokenHash, reason: &str, now: Now) -> Handled {
-        self.delivered(id, token, |ask| match ask.delivery {
+        let mut handled = self.delivered(id, token, |ask| match ask.delivery {
             Delivery::Pending | Delivery::Expired | Delivery::Handed => {
                 Ok(Some(record(id, now, Event::DeliveryRefused { reason: reason.to_owned() })))
             }
@@ -90,7 +99,11 @@ impl State {
             Delivery::None | Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided => {
                 Err(Refusal::AlreadySettled(id))
             }
-        })
+        });
+        if handled.reply.is_ok() {
+            handled.changes.push(Change::Note(Note::NothingToTell { ask: id }));
+        }
+        handled
     }
 
     fn delivered(

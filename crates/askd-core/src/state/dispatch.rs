@@ -20,6 +20,7 @@ impl State {
             Command::Answer(answer) => self.answer(answer, now),
             Command::Withdraw { ask, token, cause } => self.withdraw(*ask, *token, *cause, now),
             Command::Dismiss { ask, by } => self.dismiss(*ask, by, now),
+            Command::Heard { ask } => Handled::done(self.heard(*ask)),
             Command::Handed { ask, token } => self.handed(*ask, *token, now),
             Command::Confirmed { ask, token } => self.confirmed(*ask, *token, now),
             Command::DeliveryRefused { ask, token, reason } => {

@@ -35,6 +35,10 @@ const REMEMBERED_HANDLES: usize = 65_536;
 /// Sessions beyond which those that have ended are forgotten.
 const REMEMBERED_SESSIONS: usize = 1024;
 
+/// How long a requester whose connection stands may be between two requests that wait, at least and at most.
+const BETWEEN_MS: u64 = 30_000;
+const LONGEST_BETWEEN_MS: u64 = 600_000;
+
 /// Open asks, unfinished deliveries, live sessions and attached surfaces. Finished asks are evicted and read back from
 /// the journal when somebody names them.
 #[derive(Debug, Clone, Default)]
@@ -90,6 +94,10 @@ pub struct AskState {
     pub remote_shown_at: Option<Stamp>,
     /// Names of surfaces that could not show it.
     pub failed: Vec<String>,
+    /// When it came to have nothing for its requester any more.
+    over_at: Option<Stamp>,
+    /// Its requester knows that.
+    heard: bool,
     /// Names of surfaces that showed it.
     pub shown: Vec<String>,
     /// Nothing more will be seen of its call.
@@ -183,20 +191,30 @@ impl AskState {
         self.is_open() || self.delivery == Delivery::Pending || self.is_unheard()
     }
 
-    /// Settled without anything to deliver while the requester was away: when it comes back in time it hears so, and
-    /// nobody is asked again.
+    /// Over without anything to deliver, while the requester was away or between two of its requests: when it comes back
+    /// in time it hears so, and nobody is asked again.
     fn is_unheard(&self) -> bool {
-        let ended_for_it = self
-            .outcome
-            .as_ref()
-            .is_some_and(|o| matches!(o.cause, Cause::Agent | Cause::Cancelled | Cause::SessionEnded));
-        ended_for_it && self.delivery == Delivery::None && !self.recalled && self.grace().is_some()
+        let Some(outcome) = &self.outcome else { return false };
+        let over = match self.delivery {
+            Delivery::None => matches!(
+                outcome.cause,
+                Cause::Agent | Cause::Cancelled | Cause::SessionEnded | Cause::RequesterLimit
+            ),
+            Delivery::Voided | Delivery::Refused | Delivery::Overtaken => true,
+            Delivery::Pending | Delivery::Handed | Delivery::Confirmed | Delivery::Expired => false,
+        };
+        over && !self.heard && !self.recalled && self.time_to_hear().is_some()
     }
 
-    fn grace(&self) -> Option<(Stamp, u64)> {
+    /// From when on and for how long its requester may still come and hear that it is over.
+    fn time_to_hear(&self) -> Option<(Stamp, u64)> {
         match self.link {
             Link::Detached { since, grace_ms } if grace_ms > 0 => Some((since, grace_ms)),
-            Link::Detached { .. } | Link::Attached(_) | Link::HandedBack { .. } => None,
+            // It may be between two requests.
+            Link::Attached(_) => {
+                self.over_at.map(|at| (at, self.ask.requester.grace_ms.clamp(BETWEEN_MS, LONGEST_BETWEEN_MS)))
+            }
+            Link::Detached { .. } | Link::HandedBack { .. } => None,
         }
     }
 
@@ -275,6 +293,11 @@ impl AskState {
 
     /// Nothing is left to do: it may leave memory.
     pub fn is_finished(&self) -> bool {
+        self.is_done() && !self.is_unheard()
+    }
+
+    /// Nothing is left but that its requester may hear so.
+    fn is_done(&self) -> bool {
         if self.is_open() || self.recalled {
             return !self.is_open();
         }
@@ -288,8 +311,7 @@ impl AskState {
             // Without a call to watch, nothing more can be learned once the requester has let go.
             Delivery::Handed => self.turn_over || (self.call().is_none() && !self.is_attached()),
             Delivery::Refused | Delivery::Expired => !watched,
-            Delivery::None => !self.is_unheard(),
-            Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided => true,
+            Delivery::None | Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided => true,
         }
     }
 }
@@ -363,7 +385,7 @@ impl State {
     /// Agent processes that live sessions or unfinished asks belong to.
     pub fn instances(&self) -> BTreeSet<Instance> {
         let of_sessions = self.sessions.values().filter(|s| !s.ended).filter_map(|s| s.info.instance.clone());
-        let of_asks = self.asks.values().filter(|a| !a.is_forwarded());
+        let of_asks = self.asks.values().filter(|a| !a.is_forwarded() && !a.is_done());
         of_sessions.chain(of_asks.filter_map(|a| a.ask.requester.instance.clone())).collect()
     }
 

@@ -159,7 +159,7 @@ impl State {
                     changes.push(withdrawn(*id, ask, Cause::RequesterGone, None, now));
                 }
                 Due::Grace if ask.is_unheard() => {
-                    changes.push(Change::Note(Note::RequesterForgotten { ask: *id }));
+                    changes.push(Change::Note(Note::NothingToTell { ask: *id }));
                 }
                 Due::Grace => changes.push(record(
                     *id,
@@ -219,10 +219,15 @@ fn nominal_dues(ask: &AskState, late_ms: u64, now: Now) -> Vec<(i64, Due)> {
         let first = dues.into_iter().min();
         dues = first.into_iter().collect();
     } else {
-        if (ask.delivery == Delivery::Pending || ask.is_unheard())
-            && let Link::Detached { since, grace_ms } = ask.link
-        {
-            dues.push((ask.due(since, grace_ms, now), Due::Grace));
+        match ask.link {
+            Link::Detached { since, grace_ms } if ask.delivery == Delivery::Pending => {
+                dues.push((ask.due(since, grace_ms, now), Due::Grace));
+            }
+            _ if ask.is_unheard() => {
+                let until = ask.time_to_hear().map(|(since, ms)| ask.due(since, ms, now));
+                dues.extend(until.map(|at| (at, Due::Grace)));
+            }
+            _ => {}
         }
         if let (Some(lost), Late::None | Late::Recorded(_)) = (ask.lost_at, &ask.late) {
             dues.push((ask.due(lost, late_ms, now), Due::LateEnd));

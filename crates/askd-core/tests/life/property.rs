@@ -49,6 +49,8 @@ pub enum Transition {
         went_on: bool,
         own: bool,
     },
+    /// Its requester was told what became of it.
+    Heard(usize),
     LinkClosed(usize),
     CallStarted {
         thread: usize,
@@ -252,6 +254,7 @@ fn transition() -> impl Strategy<Value = Transition> {
         10 => spec().prop_map(T::Raise),
         8 => (which(), other).prop_map(|(ask, other)| T::Again { ask, other }),
         6 => which().prop_map(T::LinkClosed),
+        2 => which().prop_map(T::Heard),
         3 => (which(), cause(), own()).prop_map(|(ask, cause, own)| T::Withdraw { ask, cause, own }),
         4 => (which(), own()).prop_map(|(ask, own)| T::Handed { ask, own }),
         2 => (which(), own()).prop_map(|(ask, own)| T::Confirmed { ask, own }),

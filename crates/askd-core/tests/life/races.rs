@@ -1,7 +1,9 @@
 //! The races of lifecycle.md that the core decides.
 
+use askd_core::ask::RequesterKind;
 use askd_core::{
-    AskId, Cause, Command, Decision, Delivery, OutcomeKind, Raise, Refusal, Reply, Source, SurfaceId,
+    AskId, Cause, Command, Decision, Delivery, LinkId, OutcomeKind, Raise, Refusal, Reply, Seen, Source,
+    SurfaceId,
 };
 use askd_core::{Settings, Verdict};
 
@@ -336,7 +338,90 @@ fn c11_the_agents_own_prompt_against_a_deny() {
         assert_eq!(world.ask(ask).delivery, Delivery::Overtaken, "stage {n}");
         assert_eq!(world.outcome(ask).kind, OutcomeKind::Denied, "the log says both");
         assert_eq!(world.story(ask).last(), Some(&"overtaken"));
+        // Whoever still waits hears that there is nothing for it.
+        assert_eq!(world.ask(ask).verdict(), Verdict::None);
+        world.run(&Command::Heard { ask }).unwrap();
         assert!(world.state.ask(ask).is_none(), "stage {n}");
+    }
+}
+
+#[test]
+fn c4_c5_what_ended_between_two_requests_is_heard_by_the_second_and_not_asked_again() {
+    let asks = Raise { call: Some("c1".to_owned()), ..raise(1, "a") };
+    type End = fn(&mut World, AskId);
+    let ends: [(End, Cause); 5] = [
+        (|w, ask| drop(w.run(&Command::Dismiss { ask, by: "you".to_owned() }).unwrap()), Cause::Cancelled),
+        (|w, _| w.see("a", cancelled(None)), Cause::Cancelled),
+        (|w, _| w.see("a", turn_ended(None)), Cause::Cancelled),
+        (|w, _| w.see("a", call_ended("c1")), Cause::Agent),
+        (|w, _| w.see("a", Seen::SessionEnded), Cause::SessionEnded),
+    ];
+    for (n, (end, cause)) in ends.into_iter().enumerate() {
+        for hook in [false, true] {
+            let asks = if hook {
+                Raise { grace_ms: 0, kind: RequesterKind::Hook, ..asks.clone() }
+            } else {
+                asks.clone()
+            };
+            let mut world = world();
+            let ask = world.raise(&asks);
+            end(&mut world, ask);
+            world.pass(29_999);
+            // The next request on the same connection.
+            assert_eq!(world.raise(&Raise { id: id(50), ..asks.clone() }), ask, "{n}");
+            assert_eq!((world.outcome(ask).cause, world.ask(ask).verdict()), (cause, Verdict::None));
+            // Its reply was lost, and it asks once more.
+            assert_eq!(world.raise(&Raise { id: id(51), link: LinkId(51), ..asks.clone() }), ask);
+            // Now it knows. Whoever asks then asks anew.
+            world.run(&Command::Heard { ask }).unwrap();
+            assert_eq!(world.state.asks().count(), 0);
+            assert_eq!(world.raise(&Raise { id: id(52), link: LinkId(52), ..asks.clone() }), id(52));
+        }
+    }
+    // Who never comes is not waited for without end, nor is one whose only connection has closed.
+    let mut world = world();
+    let ask = world.raise(&asks);
+    world.see("a", cancelled(None));
+    world.pass(60_000);
+    assert!(world.state.ask(ask).is_none());
+    let hook = hook(2, "a");
+    let ask = world.raise(&hook);
+    world.see("a", cancelled(None));
+    world.close(&hook);
+    assert!(world.state.ask(ask).is_none());
+    // What it took back itself it may ask again.
+    let ask = world.raise(&asks);
+    world.withdraw(ask, Cause::Cancelled).unwrap();
+    assert_eq!(world.raise(&Raise { id: id(60), ..asks.clone() }), id(60));
+}
+
+#[test]
+fn c1_c4_what_was_answered_and_then_cancelled_while_its_requester_was_away_is_not_asked_again() {
+    for decision in [Decision::Allow, Decision::Deny] {
+        for over_a_restart in [false, true] {
+            let asks = raise(1, "a");
+            let mut world = world();
+            let ask = world.raise(&asks);
+            world.close(&asks);
+            world.answer(ask, decision).unwrap();
+            world.see("a", cancelled(None));
+            if over_a_restart {
+                world.crash();
+            }
+            let back = Raise { id: id(50), link: LinkId(50), ..asks.clone() };
+            assert_eq!(world.raise(&back), ask, "{decision:?}");
+            assert_eq!(world.ask(ask).verdict(), Verdict::None, "a cancel voids consent");
+            world.run(&Command::Heard { ask }).unwrap();
+            assert!(world.state.ask(ask).is_none());
+            // After its grace it is another one.
+            let asks = raise(2, "a");
+            let ask = world.raise(&asks);
+            world.close(&asks);
+            world.answer(ask, decision).unwrap();
+            world.see("a", cancelled(None));
+            world.pass(60_000);
+            assert_eq!(world.raise(&Raise { id: id(51), link: LinkId(51), ..asks }), id(51));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use askd_core::outcome::Verdict;
 use askd_core::{AskId, Cause, Command, Hash256, Refusal, Reply, Seen, SessionKey, Voice};
 use askd_serve::ids::new_ask;
 use askd_wire::{
@@ -117,10 +118,11 @@ async fn hold(
     over: impl Future<Output = Option<Shot>>,
 ) -> (Shot, bool) {
     if is_over(&shot) || span.is_zero() {
+        told(app, &shot);
         return (shot, false);
     }
     let id = shot.ask.ask.id;
-    match tokio::time::timeout(span, over).await {
+    let (shot, released) = match tokio::time::timeout(span, over).await {
         Ok(Some(after)) => (after, false),
         Ok(None) => {
             let leaving = *app.leave.borrow();
@@ -136,6 +138,15 @@ async fn hold(
             Ok(Some(now)) => (now, false),
             Ok(None) | Err(_) => (shot, false),
         },
+    };
+    told(app, &shot);
+    (shot, released)
+}
+
+/// What has nothing to hand over need not wait for its requester once that one is told.
+fn told(app: &App, shot: &Shot) {
+    if !shot.ask.is_open() && shot.ask.verdict() == Verdict::None {
+        app.engine.tell(Command::Heard { ask: shot.ask.ask.id });
     }
 }
 

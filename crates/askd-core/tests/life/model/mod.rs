@@ -55,8 +55,12 @@ pub struct MAsk {
     pub late: Late,
     /// It was settled by an answer that came late for another ask.
     by_late: bool,
-    /// Settled with nothing to deliver while its requester was away: it has yet to hear that.
-    unheard: bool,
+    /// Since when it has nothing for its requester.
+    over: Option<i64>,
+    /// It knows.
+    heard: bool,
+    /// It had got what was decided.
+    told: bool,
     turn_over: bool,
 }
 
@@ -105,8 +109,11 @@ impl MAsk {
             self.delivery = Delivery::Pending;
         } else if cause == Cause::RequesterGone {
             self.lost = Some(now);
-        } else if matches!(cause, Cause::Agent | Cause::Cancelled | Cause::SessionEnded) {
-            self.unheard = matches!(self.link, Link::Off { grace, .. } if grace > 0);
+        } else if matches!(
+            cause,
+            Cause::Agent | Cause::Cancelled | Cause::SessionEnded | Cause::RequesterLimit
+        ) {
+            self.over = Some(now.at);
         }
     }
 
@@ -156,18 +163,29 @@ impl MAsk {
         if self.is_open() {
             self.withdraw(cause, now);
         } else if self.delivery == Delivery::Pending && !allowed {
-            self.delivery = Delivery::Refused;
+            (self.delivery, self.over) = (Delivery::Refused, Some(now.at));
         } else {
-            self.revoke();
+            self.revoke(now);
+        }
+    }
+
+    /// It has nothing for its requester, who may come back and hear so: within its grace when it is away, and else, as
+    /// it may be between two requests, within its grace from the end of the ask, of 30 s to 10 min.
+    pub fn unheard(&self) -> Option<i64> {
+        let over = self.over.filter(|_| !self.heard)?;
+        match self.link {
+            Link::On(_) => Some(over + ms(self.ask.requester.grace_ms).clamp(30_000, 600_000)),
+            Link::Off { since, grace } => (grace > 0).then_some(since + grace),
+            Link::Back => None,
         }
     }
 
     /// Nothing that did not reach a lost requester counts any more.
-    fn revoke(&mut self) {
+    fn revoke(&mut self, now: When) {
         let lost = self.delivery == Delivery::Expired && self.late == Late::No;
         let undelivered = lost || self.delivery == Delivery::Pending;
         if self.verdict() == Some(OutcomeKind::Allowed) && undelivered {
-            (self.delivery, self.late) = (Delivery::Voided, Late::Over);
+            (self.delivery, self.late, self.over) = (Delivery::Voided, Late::Over, Some(now.at));
         } else if self.late_is_live() {
             self.late = Late::Over;
         }
@@ -190,9 +208,14 @@ impl MAsk {
             (Some(OutcomeKind::Allowed), true, Confirmed | Overtaken | Voided) => return,
             (Some(OutcomeKind::Allowed), true, _) => Confirmed,
             (Some(OutcomeKind::Allowed), false, Pending | Handed | Expired) => Overtaken,
-            _ => return self.revoke(),
+            _ => return self.revoke(now),
         };
-        (self.delivery, self.late) = (to, Late::Over);
+        if (to, self.delivery) == (Overtaken, Overtaken) {
+            return;
+        }
+        // What nothing could happen to any more has nobody who comes back.
+        let over = (to == Overtaken && !self.is_finished()).then_some(now.at);
+        (self.delivery, self.late, self.over) = (to, Late::Over, over);
     }
 
     /// Its requester's own side decided it. False: an answer for the agent was first.
@@ -208,7 +231,8 @@ impl MAsk {
         } else if answered {
             return false;
         } else {
-            (self.delivery, self.late, self.unheard) = (Overtaken, Late::Over, false);
+            let over = (!self.is_finished()).then_some(now.at);
+            (self.delivery, self.late, self.over) = (Overtaken, Late::Over, over);
         }
         true
     }
@@ -221,7 +245,9 @@ impl MAsk {
         if !self.is_open() {
             let kept = matches!(self.late, Late::No | Late::Kept(_));
             let late = self.lost.filter(|_| kept).map(|lost| (lost.at + ms(late_ms), Due::LateEnd));
-            return grace.filter(|_| self.delivery == Delivery::Pending || self.unheard).or(late);
+            let hears = self.unheard().map(|at| (at, Due::Grace));
+            let expires = grace.filter(|_| self.delivery == Delivery::Pending);
+            return [expires, hears, late].into_iter().flatten().min();
         }
         // A timed allow is never for a requester that is not there.
         let here = matches!(self.link, Link::On(_));
@@ -248,7 +274,7 @@ impl MAsk {
             }
             (Due::GivesUp, _) if self.ask.requester.own_prompt.is_some() => self.link = Link::Back,
             (Due::GivesUp, _) => self.withdraw(Cause::RequesterLimit, now),
-            (Due::Grace, _) if self.unheard => self.unheard = false,
+            (Due::Grace, _) if self.unheard().is_some() => self.heard = true,
             (Due::Grace, _) => self.lose(now),
             (Due::LateEnd, _) => self.late = Late::Over,
         }
@@ -260,9 +286,10 @@ impl MAsk {
         let waits_for_late = self.lost.is_some() && matches!(self.late, Late::No | Late::Kept(_));
         let waits = match self.delivery {
             Delivery::Pending => true,
-            Delivery::None => self.unheard,
-            Delivery::Handed | Delivery::Refused | Delivery::Expired => !over,
-            Delivery::Confirmed | Delivery::Overtaken | Delivery::Voided => false,
+            Delivery::None | Delivery::Overtaken | Delivery::Voided => self.unheard().is_some(),
+            Delivery::Refused => !over || self.unheard().is_some(),
+            Delivery::Handed | Delivery::Expired => !over,
+            Delivery::Confirmed => false,
         };
         !self.is_open() && !waits_for_late && !waits
     }

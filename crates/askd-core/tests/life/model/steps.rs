@@ -62,6 +62,7 @@ impl Model {
             if long_lost && ask.late == Late::No && ask.kept().is_none() {
                 ask.late = Late::Over;
             }
+            ask.heard = ask.told;
             ask.turn_over = !self.live.contains_key(&ask.ask.lineage.session);
             if ask.link != Link::Back {
                 let grace = ms(ask.ask.requester.grace_ms).max(min);
@@ -110,6 +111,10 @@ impl Model {
             Command::Raise(raise) => return self.raise(raise, asked),
             Command::Answer(answer) => return self.answer(answer),
             Command::Withdraw { ask, token, cause } => return self.withdraw(*ask, *token, *cause),
+            Command::Heard { ask } => {
+                let ask = self.asks.get_mut(ask).filter(|a| a.unheard().is_some());
+                ask.into_iter().for_each(|a| a.heard = true);
+            }
             Command::Handed { ask, token } => {
                 use Delivery::{Confirmed, Expired, Handed, Overtaken, Pending};
                 return self.deliver(
@@ -146,7 +151,7 @@ impl Model {
             Command::RevokeLate { ask, .. } => match self.asks.get_mut(ask) {
                 None => return "unknown",
                 Some(ask) if ask.kept().is_none() => return "settled already",
-                Some(ask) => ask.revoke(),
+                Some(ask) => ask.revoke(now),
             },
             Command::Shown { ask, .. } | Command::SurfaceFailed { ask, .. } => match self.asks.get_mut(ask) {
                 None => return "unknown",
@@ -220,10 +225,10 @@ impl Model {
         let mine = |a: &&mut MAsk| {
             let same =
                 a.ask.requester.token == raise.token && a.ask.key == raise.key && a.ask.digest == digest;
-            same && (a.is_open() || a.delivery == Delivery::Pending || a.unheard)
+            same && (a.is_open() || a.delivery == Delivery::Pending || a.unheard().is_some())
         };
         if let Some(ask) = self.asks.values_mut().rev().find(|a| mine(a) && !other(&a.ask)) {
-            ask.unheard = false;
+            ask.over = ask.over.map(|_| now.at);
             if ask.link != Link::Back {
                 ask.link = Link::On(raise.link);
             }
@@ -254,7 +259,9 @@ impl Model {
             lost: None,
             late: Late::No,
             by_late: false,
-            unheard: false,
+            over: None,
+            heard: false,
+            told: false,
             turn_over: false,
         };
         let fits = |old: &&mut MAsk| {
@@ -320,7 +327,11 @@ impl Model {
             (Some(ask), Cause::HandedBack) if !ask.is_open() => return "settled already",
             (Some(ask), Cause::HandedBack) => ask.link = Link::Back,
             (Some(ask), Cause::RequesterGone | Cause::RequesterLimit) if !ask.is_open() => ask.lose(now),
-            (Some(ask), cause) => ask.cancel(cause, now),
+            (Some(ask), cause) => {
+                ask.cancel(cause, now);
+                // It says so itself.
+                ask.heard = true;
+            }
         }
         "done"
     }
@@ -333,6 +344,7 @@ impl Model {
         to: Delivery,
         same: &[Delivery],
     ) -> &'static str {
+        let now = self.stamp();
         match self.asks.get_mut(&id).filter(|a| a.ask.requester.token == token) {
             None => "unknown",
             Some(ask) if ask.is_open() => "malformed",
@@ -341,9 +353,15 @@ impl Model {
                 if to == Delivery::Confirmed {
                     ask.late = Late::Over;
                 }
+                ask.heard = true;
+                ask.told |= to != Delivery::Refused;
+                ask.over = ask.over.or((to == Delivery::Refused).then_some(now.at));
                 "done"
             }
-            Some(ask) if same.contains(&ask.delivery) => "done",
+            Some(ask) if same.contains(&ask.delivery) => {
+                ask.heard |= to == Delivery::Refused;
+                "done"
+            }
             Some(_) => "settled already",
         }
     }
@@ -393,7 +411,7 @@ impl Model {
                     if ask.is_open() {
                         ask.withdraw(Cause::Cancelled, now);
                     } else if ask.delivery != Delivery::Pending {
-                        ask.revoke();
+                        ask.revoke(now);
                     }
                     ask.turn_over = true;
                 }

@@ -300,6 +300,7 @@ impl Run {
                 let (token, by) = (token(self, ask, own), Some("hook".to_owned()));
                 Command::DecidedByAgent { ask, token, decision: *decision, by, went_on: *went_on }
             }
+            T::Heard(ask) => Command::Heard { ask: self.pick(*ask)? },
             T::LinkClosed(ask) => match self.world.ask(self.pick(*ask)?).link {
                 Link::Attached(link) => Command::LinkClosed { link },
                 _ => return None,
