@@ -124,6 +124,11 @@ pub enum Command {
     },
     /// The daemon stops for good: whoever has a prompt of its own gets the ask back, the others wait for the next start.
     Stopping,
+    /// So many surfaces were attached when the daemon before this one left: they come back, and until then nothing is
+    /// decided or handed back because nobody can be asked.
+    ExpectSurfaces {
+        count: usize,
+    },
     /// The machine woke from suspend, or the daemon started.
     Woke,
     /// Something of [`crate::State::poll_timeout`] is due.
@@ -158,6 +163,7 @@ impl Command {
             | Self::KeepSurfaceState { .. }
             | Self::Tidy { .. }
             | Self::Stopping
+            | Self::ExpectSurfaces { .. }
             | Self::Woke
             | Self::Tick => None,
         }

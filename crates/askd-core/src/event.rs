@@ -108,8 +108,14 @@ pub enum Event {
     SubagentEnded {
         work_id: String,
     },
-    /// A person changed the settings for this session's tree; gone when it ends.
+    /// A person changed the settings for this session's tree, or (in the daemon's stream) for every session. What loosens
+    /// is gone when it ends.
     OverridesSet {
+        overrides: crate::overrides::Overrides,
+        by: String,
+    },
+    /// Something stricter was set for every session: what this one had looser counts no more.
+    OverridesLifted {
         overrides: crate::overrides::Overrides,
         by: String,
     },
@@ -169,6 +175,7 @@ impl Event {
             Self::SubagentStarted { .. } => "subagent_started",
             Self::SubagentEnded { .. } => "subagent_ended",
             Self::OverridesSet { .. } => "overrides_set",
+            Self::OverridesLifted { .. } => "overrides_lifted",
             Self::TurnCancelled { .. } => "turn_cancelled",
             Self::DaemonStarted { .. } => "daemon_started",
             Self::LooseningAccepted { .. } => "loosening_accepted",
@@ -285,6 +292,12 @@ pub enum Note {
     },
     /// Wait for the remote surfaces before any overdue default is applied.
     Woke,
+    /// So many surfaces were attached to the daemon before this one.
+    SurfacesExpected {
+        count: usize,
+    },
+    /// It was seen what these asks, made before those were back, come to without them.
+    SurfacesAwaited,
     LateForgotten {
         ask: AskId,
     },

@@ -1,5 +1,6 @@
 //! Settings that a person changes for a while: for a session's whole tree, or for every session until the daemon stops.
-//! They are never written to the config and hold for asks made afterwards.
+//! They are never written to the config and hold for asks made afterwards. What is stricter outlives the end of a session
+//! that is resumed, and that of the daemon.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,48 @@ impl Overrides {
         self.safety_default = safety_default.or(self.safety_default);
         self.safety_timeout_ms = safety_timeout_ms.or(self.safety_timeout_ms);
         self.skip = skip.or(self.skip);
+    }
+
+    /// Leaves to the level below what `newer` sets.
+    pub fn drop_what(&mut self, newer: &Self) {
+        let Self { background_default, background_timeout_ms, safety_default, safety_timeout_ms, skip } =
+            newer;
+        self.background_default = self.background_default.filter(|_| background_default.is_none());
+        self.background_timeout_ms = self.background_timeout_ms.filter(|_| background_timeout_ms.is_none());
+        self.safety_default = self.safety_default.filter(|_| safety_default.is_none());
+        self.safety_timeout_ms = self.safety_timeout_ms.filter(|_| safety_timeout_ms.is_none());
+        self.skip = self.skip.filter(|_| skip.is_none());
+    }
+
+    /// What of it may be stricter than what it is put over: it outlives the session, and for every session the daemon.
+    /// Only ever to be applied by [`Self::tighten`].
+    pub fn strict_part(&self) -> Self {
+        let deny = |default: &Decision| *default == Decision::Deny;
+        Self {
+            background_default: self.background_default.filter(deny),
+            background_timeout_ms: self.background_timeout_ms,
+            safety_default: self.safety_default.filter(deny),
+            safety_timeout_ms: self.safety_timeout_ms,
+            skip: self.skip.filter(|skip| !skip),
+        }
+    }
+
+    /// It only makes things stricter; so it is not undone by the end of the daemon, which an agent could bring about.
+    pub fn is_strict(&self) -> bool {
+        !self.may_loosen() && *self == self.strict_part()
+    }
+
+    /// What this sets looser than `strict`, as set for everybody later: no skipping, no timed allow.
+    pub fn looser_than(&self, strict: &Self) -> Self {
+        let loose = |mine: Option<Decision>, theirs: Option<Decision>| {
+            mine.filter(|mine| *mine == Decision::Allow && theirs == Some(Decision::Deny))
+        };
+        Self {
+            background_default: loose(self.background_default, strict.background_default),
+            safety_default: loose(self.safety_default, strict.safety_default),
+            skip: self.skip.filter(|skip| *skip && strict.skip == Some(false)),
+            ..Self::default()
+        }
     }
 
     /// The longest timeout that is set, in milliseconds.

@@ -6,6 +6,7 @@
 mod agents;
 mod alarm;
 mod backlog;
+mod before;
 mod convert;
 mod crash;
 mod dropped;

@@ -58,7 +58,11 @@ pub(crate) fn text(event: &Event) -> String {
         Event::LooseningAccepted { key, value, by } => format!("{key} = {value} accepted by {by}"),
         Event::LooseningDropped { key, value } => format!("{key} = {value} is no longer asked for"),
         Event::OverridesSet { overrides, by } => {
-            format!("{by} set for this session: {}", crate::permissions::overrides_text(overrides))
+            format!("{by} set over the config: {}", crate::permissions::overrides_text(overrides))
+        }
+        Event::OverridesLifted { overrides, by } => {
+            let what = crate::permissions::overrides_text(overrides);
+            format!("{by} set something stricter for every session, no longer here: {what}")
         }
         Event::SurfaceState { .. } => "surface state".to_owned(),
     };

@@ -135,7 +135,7 @@ impl InForce<'_> {
         let s = &self.settings;
         let scope = match self.session {
             Some(session) => format!("session override for {}", askd_text::safe(&session.session).text),
-            None => "for every session until the daemon stops".to_owned(),
+            None => for_all(set).to_owned(),
         };
         let mut lines = Vec::new();
         if set.background_default.is_some() || set.background_timeout_ms.is_some() {
@@ -199,10 +199,18 @@ fn auto(decision: Decision, ms: u64) -> String {
 
 /// That somebody changed something over the config, for whoever looks at the daemon later.
 pub(crate) fn notice(session: Option<&SessionKey>, set: &Overrides) -> String {
-    let set = overrides_text(set);
+    let text = overrides_text(set);
     match session {
-        Some(session) => format!("session override for {session}: {set}"),
-        None => format!("override for every session until the daemon stops: {set}"),
+        Some(session) => format!("session override for {session}: {text}"),
+        None => format!("override {}: {text}", for_all(set)),
+    }
+}
+
+fn for_all(set: &Overrides) -> &'static str {
+    if set.is_strict() {
+        "for every session, also after a restart"
+    } else {
+        "for every session until the daemon stops"
     }
 }
 

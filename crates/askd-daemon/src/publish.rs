@@ -68,6 +68,11 @@ pub(crate) enum What {
         surface: SurfaceId,
         shot: Arc<Shot>,
     },
+    /// An open ask belongs to the tree of another root than before: for streams of that tree it is new.
+    Moved {
+        before: SessionKey,
+        shot: Arc<Shot>,
+    },
     Waiting {
         session: SessionKey,
         root: SessionKey,
@@ -88,7 +93,7 @@ impl What {
     fn weight(&self) -> usize {
         const SMALL: usize = 16 * 1024;
         match self {
-            Self::Ask { shot, .. } | Self::Slot { shot, .. } => {
+            Self::Ask { shot, .. } | Self::Slot { shot, .. } | Self::Moved { shot, .. } => {
                 let input = shot.ask.ask.action.input.as_ref().map_or(0, String::len);
                 if input > SMALL { input } else { 0 }
             }
@@ -112,6 +117,8 @@ pub(crate) struct Ready {
     /// Requester and root of the ask, for streams that do not see all.
     pub(crate) shot: Option<Arc<Shot>>,
     pub(crate) root: Option<SessionKey>,
+    /// The root of whose tree the ask was until now.
+    pub(crate) before: Option<SessionKey>,
     /// For this surface's stream only.
     pub(crate) only: Option<SurfaceId>,
     pub(crate) last: bool,
@@ -150,6 +157,7 @@ impl Ready {
             notice: None,
             shot: None,
             root: None,
+            before: None,
             only: None,
             last: false,
         }
@@ -196,8 +204,14 @@ fn ready(what: What) -> Option<Ready> {
         What::Slot { surface, .. } => Some(surface.clone()),
         _ => None,
     };
+    let before = match &what {
+        What::Moved { before, .. } => Some(before.clone()),
+        _ => None,
+    };
     let (position, shot, root, last) = match &what {
-        What::Slot { shot, .. } => (None, Some(Arc::clone(shot)), Some(shot.root.clone()), false),
+        What::Slot { shot, .. } | What::Moved { shot, .. } => {
+            (None, Some(Arc::clone(shot)), Some(shot.root.clone()), false)
+        }
         What::Ask { position, shot, .. } => {
             (Some(*position), Some(Arc::clone(shot)), Some(shot.root.clone()), false)
         }
@@ -207,7 +221,7 @@ fn ready(what: What) -> Option<Ready> {
     };
     let happened = match &what {
         What::Ask { what, .. } => what,
-        What::Slot { .. } => "asked",
+        What::Slot { .. } | What::Moved { .. } => "asked",
         What::Waiting { .. } => "waiting",
         _ => "",
     };
@@ -215,7 +229,7 @@ fn ready(what: What) -> Option<Ready> {
         What::Ask { position, what, shot } => {
             StreamEvent::Ask { position, what: what.to_owned(), ask: Box::new(shot.view()) }
         }
-        What::Slot { shot, .. } => {
+        What::Slot { shot, .. } | What::Moved { shot, .. } => {
             StreamEvent::Ask { position: 0, what: "asked".to_owned(), ask: Box::new(shot.view()) }
         }
         What::Waiting { session, root, waiting } => StreamEvent::Waiting {
@@ -235,7 +249,7 @@ fn ready(what: What) -> Option<Ready> {
     };
     let frame = frame(position, &event)?;
     let masked = OnceLock::new();
-    Some(Ready { position, frame, masked, what: happened, notice, shot, root, only, last })
+    Some(Ready { position, frame, masked, what: happened, notice, shot, root, before, only, last })
 }
 
 /// An event as it goes over the wire.

@@ -23,6 +23,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, mpsc, watch};
 
+use crate::before;
 use crate::clock::Clock;
 use crate::crash::CrashPoint;
 use crate::engine::{Engine, Outlets};
@@ -170,6 +171,10 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let (engine, thread) =
             Engine::start(writer, clock, outlets).map_err(io_error("the writer thread"))?;
         engine.run(Command::Woke).await;
+        let count = before::take(places);
+        if count > 0 {
+            engine.run(Command::ExpectSurfaces { count }).await;
+        }
 
         let (leave, mut leaving) = watch::channel(None);
         let app = Arc::new(Shared {
@@ -224,6 +229,9 @@ pub fn run(options: Options) -> Result<(), StartError> {
         tracing::info!("askd {VERSION} listens in {}", places.run_dir().display());
 
         let how = until_told(&mut leaving).await?;
+        if how == Leave::Restart {
+            before::leave(places, app.attached.count());
+        }
         app.leave.send_replace(Some(how));
         tracing::info!("leaving: {how:?}");
         asks.abort();
@@ -424,7 +432,7 @@ fn mark_stopped(places: &Places) -> io::Result<()> {
     replace(&places.stopped_file(), b"")
 }
 
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(content)?;

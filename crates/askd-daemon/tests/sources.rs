@@ -6,6 +6,9 @@ mod common;
 #[path = "sources/doom_loop.rs"]
 mod doom_loop;
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
 use askd_client::Events;
 use askd_wire::{Ask, OutcomeKind, RegisterSurface, Scope, StreamEvent, SurfaceKind, SurfaceReport};
 use common::{World, answer, ask, post, raise, refusal};
@@ -246,6 +249,104 @@ fn t7_t18_overrides_hold_for_one_sessions_tree_and_end_with_it() {
     assert_eq!(post(&mut requester, "/v1/observations", &ended).status, 204);
     assert_eq!(deadline(&background("resumed")).0, json!("deny"));
     assert_eq!(std::fs::read_to_string(world.config_path()).unwrap(), "");
+}
+
+/// A stream of one root, as it comes.
+struct OfRoot(UnixStream, String);
+
+impl OfRoot {
+    fn open(world: &World, root: &str) -> Self {
+        let mut socket = UnixStream::connect(world.places.answer_sock()).unwrap();
+        socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        write!(socket, "GET /v1/events?root=script/{root} HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let mut stream = Self(socket, String::new());
+        stream.until("event: snapshot");
+        stream.until("]}");
+        stream
+    }
+
+    /// Reads on until this was there, and returns what came up to it.
+    fn until(&mut self, text: &str) -> String {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(at) = self.1.find(text) {
+                return self.1.drain(..at + text.len()).collect();
+            }
+            let n = self.0.read(&mut buffer).unwrap();
+            assert_ne!(n, 0, "no {text} in {}", self.1);
+            self.1.push_str(&String::from_utf8_lossy(&buffer[..n]));
+        }
+    }
+}
+
+#[test]
+fn c6_c14_streams_of_a_root_get_the_ask_of_a_session_that_is_linked_to_it_later() {
+    let world = World::start();
+    let mut body = ask("hello", "hello");
+    body["session"] = json!("root");
+    raise(&mut world.requester(), &body);
+    let (mut first, mut of_root) = (ask("k1", "late link"), OfRoot::open(&world, "root"));
+    first["session"] = json!("child");
+    let first = raise(&mut world.requester(), &first);
+    let mut of_child = OfRoot::open(&world, "child");
+    let link = json!({
+        "agent": "script", "session": "child", "parent": "root", "observations": [{"type": "session_started"}],
+    });
+    assert_eq!(post(&mut world.requester(), "/v1/observations", &link).status, 204);
+    of_root.until("\"what\":\"asked\"");
+    of_root.until(&first.id);
+    // Both hear what becomes of it.
+    let target = format!("/v1/asks/{}/answer", first.id);
+    assert_eq!(post(&mut world.person_connection(), &target, &answer(&first.digest, "deny")).status, 200);
+    for stream in [&mut of_root, &mut of_child] {
+        stream.until("\"what\":\"settled\"");
+        stream.until(&first.id);
+    }
+}
+
+#[test]
+fn s2_what_is_stricter_for_every_session_is_told_and_outlives_a_restart() {
+    let mut world = World::start();
+    raise(&mut world.requester(), &ask("hello", "hello"));
+    assert!(typed(&world, "/skip-permissions on", Some("script/s1")).contains("session override"));
+    let mut events = world.person().events(None, None).unwrap();
+    let said = typed(&world, "/skip-permissions off", None);
+    assert!(said.contains("skip-permissions off  (for every session, also after a restart)"), "{said}");
+    let heard = std::iter::from_fn(|| events.receive().unwrap()).find_map(|event| match event.event {
+        StreamEvent::Notice { text } => Some(text),
+        _ => None,
+    });
+    assert_eq!(heard.unwrap(), "override for every session, also after a restart: skip-permissions off");
+    assert!(raise(&mut world.requester(), &ask("k1", "ls")).outcome.is_none(), "the session had it looser");
+    let log = world.person().log(None, None).unwrap();
+    let names: Vec<_> =
+        log.iter().map(|entry| entry.what.as_str()).filter(|w| w.starts_with("over")).collect();
+    assert_eq!(names, ["overrides_set", "overrides_set", "overrides_lifted"]);
+    drop(events);
+    world.leave("restart");
+    world.up();
+    assert!(typed(&world, "/permissions", None).contains("skip-permissions: off  (override)"));
+}
+
+#[test]
+fn c8_an_ask_right_after_a_restart_waits_for_the_surfaces_that_were_attached_before() {
+    let mut world = World::with_config("[permissions]\nunreachable = \"when_none_attached\"\n");
+    let unreachable = |world: &World, key: &str| raise(&mut world.requester(), &ask(key, "ls")).outcome;
+    assert_eq!(unreachable(&world, "k1").unwrap().cause, "unreachable");
+    let surface = Surface::attach(&world, SurfaceKind::Direct, None);
+    world.until("the surface", || (world.person().health().unwrap().surfaces == 1).then_some(()));
+    world.leave("restart");
+    drop(surface);
+    world.up();
+    assert!(unreachable(&world, "k2").is_none(), "it comes back in a moment");
+    let _surface = Surface::attach(&world, SurfaceKind::Direct, None);
+    assert!(unreachable(&world, "k3").is_none());
+    // Told once: nobody is awaited twice.
+    drop(_surface);
+    world.until("nobody", || (world.person().health().unwrap().surfaces == 0).then_some(()));
+    world.leave("restart");
+    world.up();
+    assert_eq!(unreachable(&world, "k4").unwrap().cause, "unreachable");
 }
 
 #[test]

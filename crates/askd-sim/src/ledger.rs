@@ -6,12 +6,13 @@ use askd_core::ask::{Ask, ChoiceKind, RequesterKind};
 use askd_core::event::{Event, LateAnswer};
 use askd_core::id::StreamId;
 use askd_core::{
-    AskId, Cause, Decision, Delivery, Handle, Hash256, Outcome, OutcomeKind, SessionKey, Stamp, Verdict,
+    AskId, Cause, Decision, Delivery, Handle, Hash256, Outcome, OutcomeKind, Overrides, SessionKey, Stamp,
+    Verdict,
 };
 use askd_journal::{MemoryJournal, Position, Positioned, Reader, Version};
 use uuid::Uuid;
 
-use crate::overrides::Stack;
+use crate::overrides::{Stack, forget, only_stricter};
 
 /// Everything that was committed about one ask.
 #[derive(Debug, Clone)]
@@ -100,6 +101,8 @@ pub(crate) struct SessionFile {
     pub(crate) ended: bool,
     /// What was set for it over the config, and what that was before each change.
     pub(crate) overrides: Stack,
+    /// What was stricter of that when it ended before.
+    pub(crate) kept: Overrides,
     pub(crate) before: Vec<Stack>,
 }
 
@@ -111,6 +114,8 @@ impl SessionFile {
 }
 
 pub(crate) struct Ledger {
+    /// What was stricter of what was set for every session, after each change.
+    pub(crate) kept: Vec<Overrides>,
     reader: MemoryJournal,
     pub(crate) last: Position,
     pub(crate) versions: BTreeMap<StreamId, Version>,
@@ -125,6 +130,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(reader: MemoryJournal) -> Self {
         Self {
+            kept: Vec::new(),
             reader,
             last: 0,
             versions: BTreeMap::new(),
@@ -192,7 +198,19 @@ impl Ledger {
         match &entry.stream {
             StreamId::Ask(id) => self.fold_ask(*id, entry, now),
             StreamId::Session(key) => self.fold_session(key, entry),
-            StreamId::Surface(_) | StreamId::Daemon(_) => {}
+            StreamId::Daemon(_) => {
+                if let Event::OverridesSet { overrides, .. } = &entry.entry.event {
+                    let mut kept = self.kept.last().cloned().unwrap_or_default();
+                    forget(&mut kept, overrides);
+                    // A time-out alone is none that is only stricter.
+                    let mut stack = Stack::default();
+                    if only_stricter(overrides) {
+                        stack.push(overrides);
+                    }
+                    self.kept.push(stack.stricter(&kept));
+                }
+            }
+            StreamId::Surface(_) => {}
         }
     }
 
@@ -200,11 +218,18 @@ impl Ledger {
         let position = entry.position;
         match &entry.entry.event {
             Event::OverridesSet { overrides, .. } => {
-                self.sessions.entry(key.clone()).or_default().change(|stack| stack.push(overrides));
+                let known = self.sessions.entry(key.clone()).or_default();
+                known.change(|stack| stack.push(overrides));
+                forget(&mut known.kept, overrides);
+            }
+            Event::OverridesLifted { overrides, .. } => {
+                let known = self.sessions.entry(key.clone()).or_default();
+                known.change(|stack| stack.forget(overrides));
             }
             Event::SessionEnded { .. } => {
                 let known = self.sessions.entry(key.clone()).or_default();
                 known.ended = true;
+                known.kept = known.overrides.stricter(&known.kept);
                 known.change(Stack::clear);
             }
             _ => {}

@@ -21,6 +21,23 @@ impl Stack {
         self.0.clear();
     }
 
+    /// What was set since counts, or something stricter for everybody.
+    pub(crate) fn forget(&mut self, newer: &Overrides) {
+        self.0.iter_mut().for_each(|set| forget(set, newer));
+    }
+
+    /// What remains in force when this ends, over what remained before.
+    pub(crate) fn stricter(&self, before: &Overrides) -> Overrides {
+        let deny = |d: Option<Decision>| d.filter(|d| *d == Decision::Deny);
+        Overrides {
+            background_default: deny(self.last(|s| s.background_default)).or(before.background_default),
+            background_timeout_ms: self.last(|s| s.background_timeout_ms).or(before.background_timeout_ms),
+            safety_default: deny(self.last(|s| s.safety_default)).or(before.safety_default),
+            safety_timeout_ms: self.last(|s| s.safety_timeout_ms).or(before.safety_timeout_ms),
+            skip: self.last(|s| s.skip).filter(|skip| !skip).or(before.skip),
+        }
+    }
+
     fn last<T>(&self, of: impl Fn(&Overrides) -> Option<T>) -> Option<T> {
         self.0.iter().rev().find_map(of)
     }
@@ -35,6 +52,26 @@ impl Stack {
     }
 }
 
+/// Takes out what was set anew.
+pub(crate) fn forget(set: &mut Overrides, newer: &Overrides) {
+    set.background_default = set.background_default.filter(|_| newer.background_default.is_none());
+    set.background_timeout_ms = set.background_timeout_ms.filter(|_| newer.background_timeout_ms.is_none());
+    set.safety_default = set.safety_default.filter(|_| newer.safety_default.is_none());
+    set.safety_timeout_ms = set.safety_timeout_ms.filter(|_| newer.safety_timeout_ms.is_none());
+    set.skip = set.skip.filter(|_| newer.skip.is_none());
+}
+
+/// Nothing could be allowed by it: a time-out counts as such only beside a denial.
+pub(crate) fn only_stricter(set: &Overrides) -> bool {
+    let denies = |default: Option<Decision>, timeout: Option<u64>| match default {
+        Some(default) => default == Decision::Deny,
+        None => timeout.is_none(),
+    };
+    denies(set.background_default, set.background_timeout_ms)
+        && denies(set.safety_default, set.safety_timeout_ms)
+        && set.skip != Some(true)
+}
+
 /// What is in force for one class of asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Timed {
@@ -44,7 +81,7 @@ struct Timed {
     is_set: bool,
 }
 
-fn timed(settings: &Settings, class: Class, levels: &[&Stack]) -> Timed {
+fn timed(settings: &Settings, class: Class, levels: &[&Stack], kept: &[&Overrides]) -> Timed {
     fn first<T>(levels: &[&Stack], of: fn(&Overrides) -> Option<T>) -> Option<T> {
         levels.iter().find_map(|stack| stack.last(of))
     }
@@ -60,11 +97,24 @@ fn timed(settings: &Settings, class: Class, levels: &[&Stack]) -> Timed {
             (settings.safety_timeout_ms, settings.safety_default, settings.safety_timeout_is_set),
         ),
     };
-    Timed {
+    let mut timed = Timed {
         timeout_ms: timeout.unwrap_or(config.0),
         default: default.unwrap_or(config.1),
         is_set: timeout.is_some() || config.2,
+    };
+    for kept in kept {
+        let (timeout, default) = match class {
+            Class::Tool => (kept.background_timeout_ms, kept.background_default),
+            Class::Safety => (kept.safety_timeout_ms, kept.safety_default),
+        };
+        if default.is_some() {
+            timed.default = Decision::Deny;
+        }
+        if let Some(ms) = timeout.filter(|ms| *ms > timed.timeout_ms) {
+            (timed.timeout_ms, timed.is_set) = (ms, true);
+        }
     }
+    timed
 }
 
 /// The recorded policy is the one that these settings give.
@@ -142,8 +192,11 @@ impl World {
     /// The policy of a new ask is that of the config, under what people had set by then and nothing else.
     pub(crate) fn judge_policy(&self, d: usize, raise: &Raise, ask: &Ask) -> Result<(), String> {
         let config = &self.plan.settings;
-        let fits = |levels: &[&Stack]| fits(timed(config, ask.class, levels), raise, ask);
-        if self.levels(d, ask).iter().any(|(session, all)| fits(&[*session, *all])) {
+        let kept = self.kept(ask);
+        let fits =
+            |levels: &[&Stack], kept: &[&Overrides]| fits(timed(config, ask.class, levels, kept), raise, ask);
+        let mut levels = self.levels(d, ask).into_iter();
+        if levels.any(|(session, all)| kept.iter().any(|kept| fits(&[session, all], kept))) {
             return Ok(());
         }
         let policy = &ask.policy;
@@ -152,15 +205,28 @@ impl World {
 
     /// Whether the recorded policy needs an override to be explained.
     pub(crate) fn is_overridden(&self, raise: &Raise, ask: &Ask) -> bool {
-        !fits(timed(&self.plan.settings, ask.class, &[]), raise, ask)
+        !fits(timed(&self.plan.settings, ask.class, &[], &[]), raise, ask)
     }
 
     /// Whether every tool ask was allowed when this one was made.
     pub(crate) fn may_skip(&self, d: usize, ask: &Ask) -> bool {
+        let off = |kept: &Vec<&Overrides>| kept.iter().any(|kept| kept.skip == Some(false));
+        if self.kept(ask).iter().all(off) {
+            return false;
+        }
         self.levels(d, ask).iter().any(|(session, all)| {
             let skip = |stack: &Stack| stack.last(|o| o.skip);
             skip(session).or_else(|| skip(all)).unwrap_or(self.plan.settings.skip)
         })
+    }
+
+    /// What may remain of what was set before: for the ask's conversation, and for all of them. In a batch several changes
+    /// come one after the other; with more daemons than one each hears of the others' later.
+    fn kept<'a>(&'a self, ask: &Ask) -> Vec<Vec<&'a Overrides>> {
+        let session = self.ledger.sessions.get(&ask.lineage.root).map(|session| &session.kept);
+        let several = if self.plan.daemons > 1 { usize::MAX } else { 4 };
+        let all = self.ledger.kept.iter().rev().take(several).map(Some).chain([None]);
+        all.map(|all| session.into_iter().chain(all).collect()).collect()
     }
 
     /// What may have been set for the ask's conversation, and for all of them.

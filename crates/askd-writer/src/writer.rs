@@ -6,7 +6,7 @@ use askd_core::command::{Command, Reply};
 use askd_core::event::{Change, Record};
 use askd_core::id::StreamId;
 use askd_core::state::AskState;
-use askd_core::{AskId, Handle, LinkId, Now, Refusal, Settings, State};
+use askd_core::{AskId, Handle, LinkId, Now, Refusal, SessionKey, Settings, State};
 use askd_journal::{
     Append, Batch, Claim, CommitError, Committed, Entry, Head, HeadState, Journal, JournalError, Positioned,
     Version,
@@ -102,6 +102,11 @@ impl<J: Journal> Writer<J> {
     /// Settings apply to asks made from now on.
     pub fn set_settings(&mut self, settings: Settings) {
         self.state.settings = settings;
+    }
+
+    /// Open asks that are shown elsewhere since this was asked last, with the root where they were shown before.
+    pub fn take_moved(&mut self) -> Vec<(AskId, SessionKey)> {
+        self.state.take_moved()
     }
 
     pub fn journal(&self) -> &J {

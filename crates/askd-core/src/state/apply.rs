@@ -42,6 +42,12 @@ impl State {
                 Event::LooseningDropped { key, value } => {
                     self.loosenings.remove(&(key.clone(), value.clone()));
                 }
+                Event::OverridesSet { overrides, .. } => {
+                    self.kept.drop_what(overrides);
+                    if overrides.is_strict() {
+                        self.kept.merge(overrides);
+                    }
+                }
                 _ => {}
             },
             StreamId::Surface(_) => {}
@@ -50,16 +56,23 @@ impl State {
 
     fn apply_to_session(&mut self, key: &SessionKey, record: &Record) {
         match &record.event {
-            Event::SessionStarted { session } => match self.sessions.get_mut(key) {
-                Some(known) => {
-                    known.info = (**session).clone();
-                    known.ended = false;
-                    known.ended_at = None;
+            Event::SessionStarted { session } => {
+                let moves = self.sessions.get(key).is_some_and(|known| known.info.parent != session.parent);
+                let before = moves.then(|| self.root_of(key));
+                match self.sessions.get_mut(key) {
+                    Some(known) => {
+                        known.info = (**session).clone();
+                        known.ended = false;
+                        known.ended_at = None;
+                    }
+                    None => {
+                        self.sessions.insert(key.clone(), Session::new((**session).clone(), record.at));
+                    }
                 }
-                None => {
-                    self.sessions.insert(key.clone(), Session::new((**session).clone(), record.at));
+                if let Some(before) = before {
+                    self.note_moved(key, &before);
                 }
-            },
+            }
             Event::SessionEnded { .. } => {
                 if let Some(session) = self.sessions.get_mut(key) {
                     session.end(record.at);
@@ -77,7 +90,12 @@ impl State {
             }
             Event::OverridesSet { overrides, .. } => {
                 if let Some(session) = self.sessions.get_mut(key) {
-                    session.overrides.merge(overrides);
+                    session.set(overrides);
+                }
+            }
+            Event::OverridesLifted { overrides, .. } => {
+                if let Some(session) = self.sessions.get_mut(key) {
+                    session.overrides.drop_what(overrides);
                 }
             }
             Event::SubagentEnded { work_id } => {
@@ -217,6 +235,7 @@ impl State {
             anchor,
             dues: Vec::new(),
         };
+        self.awaited.asked(id);
         self.asks.insert(id, state);
     }
 
@@ -276,6 +295,7 @@ impl State {
             Note::TurnOver { asks } => self.turn_over(asks.iter().copied()),
             Note::SurfaceAttached { surface, info } => {
                 self.surfaces.insert(surface.clone(), info.clone());
+                self.awaited.attached(self.surfaces.len(), now.boot_ms);
                 self.fill_slots();
             }
             Note::SurfaceDetached { surface } => {
@@ -284,6 +304,10 @@ impl State {
             }
             Note::RemotePolled { surface } => self.remote_polled(surface),
             Note::Woke => self.hold_for_remotes(now),
+            Note::SurfacesExpected { count } => {
+                self.awaited.begin(*count, now.boot_ms.saturating_add(self.settings.wake_hold_ms));
+            }
+            Note::SurfacesAwaited => self.awaited = super::awaited::Awaited::default(),
             Note::LateForgotten { ask } => {
                 if let Some(state) = self.asks.get_mut(ask) {
                     state.late = Late::Over;

@@ -80,6 +80,9 @@ impl State {
             }
             Command::Tidy { idle_ms, most } => self.tidy(*idle_ms, *most, now),
             Command::Stopping => self.stopping(now),
+            Command::ExpectSurfaces { count } => {
+                Handled::done(vec![Change::Note(Note::SurfacesExpected { count: *count })])
+            }
             Command::Woke => Handled::done(vec![Change::Note(Note::Woke)]),
             Command::Tick => Handled::done(self.tick(now)),
         }
@@ -100,7 +103,7 @@ impl State {
         let mut after = self.surfaces.clone();
         after.remove(surface);
         let reachable = |root: &crate::SessionKey| {
-            self.settings.remotes > 0 || after.values().any(|s| s.scope.covers(root))
+            self.awaited.is_on() || self.settings.remotes > 0 || after.values().any(|s| s.scope.covers(root))
         };
         let auto = self.settings.hold_background == crate::settings::HoldBackground::Auto;
         let mut changes = vec![Change::Note(Note::SurfaceDetached { surface: surface.clone() })];
@@ -115,6 +118,6 @@ impl State {
     }
 }
 
-fn daemon_record(now: Now, event: Event) -> Change {
+pub(super) fn daemon_record(now: Now, event: Event) -> Change {
     Change::Record(Record { stream: StreamId::Daemon(DAEMON.to_owned()), at: now, event })
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod apply;
+mod awaited;
 mod decided;
 mod delivery;
 mod dispatch;
@@ -58,6 +59,12 @@ pub struct State {
     loosenings: BTreeSet<(String, String)>,
     /// What a person set for every session; gone with the process.
     overrides: crate::overrides::Overrides,
+    /// What of that was stricter; the journal has it, so that it outlives the process.
+    kept: crate::overrides::Overrides,
+    /// Open asks that are shown elsewhere now, with the root where they were shown.
+    moved: Vec<(AskId, SessionKey)>,
+    /// Surfaces that were attached to the daemon before this one.
+    awaited: awaited::Awaited,
     /// Asks that hold an answer which a repeated call may use.
     late: BTreeSet<AskId>,
     timers: timeout::Timers,
@@ -493,6 +500,7 @@ impl State {
     /// Forgets what a failed commit may have left of the daemon's own stream.
     pub fn forget_daemon(&mut self) {
         self.loosenings.clear();
+        self.kept = crate::overrides::Overrides::default();
     }
 
     /// Takes finished asks out of memory and returns them as they were.

@@ -517,6 +517,23 @@ impl State {
         self.sessions.keys().filter(move |key| self.descends(key, top)).cloned()
     }
 
+    /// Where the open asks of this session and below it were shown until now.
+    pub(super) fn note_moved(&mut self, key: &SessionKey, before: &SessionKey) {
+        if self.root_of(key) == *before {
+            return;
+        }
+        let open = self.within(key, None).filter(|(_, ask)| ask.is_open());
+        let moved: Vec<_> = open.map(|(id, _)| (id, before.clone())).collect();
+        self.moved.extend(moved);
+        self.fill_slots();
+    }
+
+    /// Open asks whose session was linked to another tree since this was asked last, each with the root where it was
+    /// shown before.
+    pub fn take_moved(&mut self) -> Vec<(AskId, SessionKey)> {
+        std::mem::take(&mut self.moved)
+    }
+
     fn descends(&self, key: &SessionKey, top: &SessionKey) -> bool {
         let mut at = Some(key);
         // Bounded, so that a loop in what agents tell ends.

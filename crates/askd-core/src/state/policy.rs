@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 use crate::settings::{HoldBackground, Settings, Unreachable};
 use crate::time::Now;
 
+use super::dispatch::daemon_record;
 use super::{Handled, State};
 
 impl State {
@@ -52,11 +53,18 @@ impl State {
 
     /// The same by the root; a session that is announced just now is not known by itself yet.
     pub(super) fn settings_of_root(&self, root: &SessionKey) -> Settings {
-        let base = self.overrides.over(&self.settings);
-        match self.sessions.get(root).filter(|s| !s.ended) {
-            Some(root) => root.overrides.over(&base),
-            None => base,
-        }
+        let base = self.settings_for_all();
+        let Some(root) = self.sessions.get(root) else { return base };
+        let mut settings = if root.ended { base } else { root.overrides.over(&base) };
+        root.kept.tighten(&mut settings);
+        settings
+    }
+
+    /// The settings where nothing was set for a session.
+    pub fn settings_for_all(&self) -> Settings {
+        let mut settings = self.overrides.over(&self.settings);
+        self.kept.tighten(&mut settings);
+        settings
     }
 
     /// The settings for an ask: those of the session where its own side says that it belongs, since what others tell of
@@ -68,8 +76,9 @@ impl State {
         let named = [Some(&raise.session), raise.parent.as_ref(), raise.root.as_ref()];
         let trees = named.into_iter().flatten().map(|key| self.root_of(key)).chain([root.clone()]);
         for tree in trees.collect::<BTreeSet<_>>() {
-            if let Some(session) = self.sessions.get(&tree).filter(|s| !s.ended) {
+            if let Some(session) = self.sessions.get(&tree) {
                 session.overrides.tighten(&mut settings);
+                session.kept.tighten(&mut settings);
             }
         }
         settings
@@ -78,6 +87,13 @@ impl State {
     /// What a person set for every session.
     pub fn overrides(&self) -> &Overrides {
         &self.overrides
+    }
+
+    /// What holds of what a person set for every session, now or (what is stricter) while a daemon before this one ran.
+    pub fn set_for_all(&self) -> Overrides {
+        let mut set = self.kept.clone();
+        set.merge(&self.overrides);
+        set
     }
 
     /// Takes back what was set for every session by commands that were refused after all: the journal does not have it.
@@ -113,7 +129,21 @@ impl State {
         now: Now,
     ) -> Handled {
         let Some(session) = session else {
-            return Handled::done(vec![Change::Note(Note::OverridesSet { overrides: overrides.clone() })]);
+            // What is stricter holds for every session, also for one that had it looser before.
+            let lifted = self.sessions.values().filter(|s| !s.ended).filter_map(|session| {
+                let loose = session.overrides.looser_than(overrides);
+                (loose != Overrides::default()).then(|| (session, loose))
+            });
+            let lifted = lifted.map(|(session, overrides)| {
+                let event = Event::OverridesLifted { overrides, by: by.to_owned() };
+                let stream = StreamId::Session(session.info.key.clone());
+                Change::Record(Record { stream, at: now, event })
+            });
+            let event = Event::OverridesSet { overrides: overrides.clone(), by: by.to_owned() };
+            let mut changes = vec![daemon_record(now, event)];
+            changes.extend(lifted);
+            changes.push(Change::Note(Note::OverridesSet { overrides: overrides.clone() }));
+            return Handled::done(changes);
         };
         let root = self.root_of(session);
         if self.sessions.get(&root).is_none_or(|s| s.ended) {
@@ -142,6 +172,7 @@ impl State {
     pub(super) fn is_unreachable(&self, root: &SessionKey) -> bool {
         match self.settings.unreachable {
             _ if self.settings.no_surfaces => true,
+            _ if self.awaited.is_on() => false,
             Unreachable::WhenNoSurface => false,
             Unreachable::WhenNoneAttached => !self.is_reachable(root),
         }
@@ -152,7 +183,7 @@ impl State {
         match self.settings.hold_background {
             HoldBackground::Always => true,
             HoldBackground::Never => false,
-            HoldBackground::Auto => self.is_reachable(root),
+            HoldBackground::Auto => self.awaited.is_on() || self.is_reachable(root),
         }
     }
 }

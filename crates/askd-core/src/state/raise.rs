@@ -135,15 +135,9 @@ impl State {
                 record(from, now, Event::LateUsed { by: ask.id }),
             ];
         }
+        let without = || self.without_surface(ask, root, now).map(|event| vec![record(ask.id, now, event)]);
         if self.is_unreachable(root) {
-            return match own {
-                Some(own) => hand_back(&own.at, "nobody can be asked here"),
-                None => {
-                    let outcome =
-                        by_policy(OutcomeKind::Denied, Cause::Unreachable, Source::Policy, None, now);
-                    vec![record(ask.id, now, Event::Settled { outcome })]
-                }
-            };
+            return without().unwrap_or_default();
         }
         let queued = ask.class == Class::Tool && ask.attendance == Attendance::Background;
         if queued && self.queue_is_full(root, settings.queue_cap) {
@@ -159,12 +153,7 @@ impl State {
                 }
             };
         }
-        match own {
-            Some(own) if own.blocked && !self.holds_blocked_prompt(root) => {
-                hand_back(&own.at, "its own prompt waits behind askd and nobody is attached")
-            }
-            _ => Vec::new(),
-        }
+        without().unwrap_or_default()
     }
 
     /// The one kept answer that the same call, asking again, may use; none when it is not exactly one.
@@ -316,7 +305,13 @@ fn yes_or_no() -> Vec<Choice> {
     ]
 }
 
-fn by_policy(kind: OutcomeKind, cause: Cause, source: Source, option: Option<String>, now: Now) -> Outcome {
+pub(super) fn by_policy(
+    kind: OutcomeKind,
+    cause: Cause,
+    source: Source,
+    option: Option<String>,
+    now: Now,
+) -> Outcome {
     Outcome {
         kind,
         cause,

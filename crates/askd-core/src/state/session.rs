@@ -30,6 +30,8 @@ pub struct Session {
     pub(super) spawns: VecDeque<SpawnSeen>,
     /// What a person set for this session's tree; only looked at in its root.
     pub overrides: Overrides,
+    /// What was stricter of that when the session ended before: it holds again when that one goes on.
+    pub kept: Overrides,
     /// Doom-loop gates by thread; the main thread has no work id.
     pub(super) gates: BTreeMap<Option<String>, Gate>,
     /// Asks in memory.
@@ -57,6 +59,7 @@ impl Session {
             call_order: VecDeque::new(),
             spawns: VecDeque::new(),
             overrides: Overrides::default(),
+            kept: Overrides::default(),
             gates: BTreeMap::new(),
             asks: BTreeSet::new(),
         }
@@ -90,14 +93,29 @@ impl Session {
         self.calls.clear();
         self.call_order.clear();
         self.spawns.clear();
-        self.overrides = Overrides::default();
+        let strict = std::mem::take(&mut self.overrides).strict_part();
+        self.kept.merge(&strict);
         self.gates.clear();
+    }
+
+    /// A person set this for its tree.
+    pub(super) fn set(&mut self, overrides: &Overrides) {
+        self.overrides.merge(overrides);
+        self.kept.drop_what(overrides);
+    }
+
+    /// What holds here of what a person set for its tree.
+    pub fn set_here(&self) -> Overrides {
+        let mut set = self.kept.clone();
+        set.merge(&self.overrides);
+        set
     }
 
     /// Forgets what the journal can give back.
     pub(super) fn reset(&mut self) {
         self.subagents.clear();
         self.overrides = Overrides::default();
+        self.kept = Overrides::default();
         self.ended = false;
         self.ended_at = None;
     }

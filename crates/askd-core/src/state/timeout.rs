@@ -26,6 +26,8 @@ pub enum Due {
     Grace,
     /// The span in which a repeated call may use a kept answer is over.
     LateEnd,
+    /// Surfaces of before are back, or do not come.
+    Surfaces,
 }
 
 impl Due {
@@ -36,6 +38,7 @@ impl Due {
             Self::GivesUp => "requester limit",
             Self::Grace => "grace",
             Self::LateEnd => "late answer",
+            Self::Surfaces => "surfaces of before",
         }
     }
 }
@@ -55,7 +58,9 @@ impl Timers {
         for (at, due) in dues {
             match due {
                 Due::Deadline | Due::RemoteSilence => self.deadlines.remove(&(*at, id, *due)),
-                Due::GivesUp | Due::Grace | Due::LateEnd => self.others.remove(&(*at, id, *due)),
+                Due::GivesUp | Due::Grace | Due::LateEnd | Due::Surfaces => {
+                    self.others.remove(&(*at, id, *due))
+                }
             };
         }
     }
@@ -64,7 +69,9 @@ impl Timers {
         for (at, due) in dues {
             match due {
                 Due::Deadline | Due::RemoteSilence => self.deadlines.insert((*at, id, *due)),
-                Due::GivesUp | Due::Grace | Due::LateEnd => self.others.insert((*at, id, *due)),
+                Due::GivesUp | Due::Grace | Due::LateEnd | Due::Surfaces => {
+                    self.others.insert((*at, id, *due))
+                }
             };
         }
     }
@@ -80,7 +87,13 @@ impl State {
         let hold = self.timers.held_until(now).unwrap_or(0);
         let deadline = self.timers.deadlines.first().map(|(at, _, due)| (*at.max(&hold), *due));
         let other = self.timers.others.first().map(|(at, _, due)| (*at, *due));
-        deadline.into_iter().chain(other).min().map(|(at, due)| (at.saturating_sub(now.boot_ms), due.name()))
+        let awaited = self.awaited.until().map(|at| (at, Due::Surfaces));
+        deadline
+            .into_iter()
+            .chain(other)
+            .chain(awaited)
+            .min()
+            .map(|(at, due)| (at.saturating_sub(now.boot_ms), due.name()))
     }
 
     /// After a start or a wake: no overdue default is applied before the remote surfaces were polled.
@@ -126,6 +139,11 @@ impl State {
 
     /// Everything that is due.
     pub(super) fn tick(&self, now: Now) -> Vec<Change> {
+        // What they come to is applied before anything else that is due is looked at.
+        let awaited = self.surfaces_awaited(now);
+        if !awaited.is_empty() {
+            return awaited;
+        }
         let mut changes = Vec::new();
         let mut done = BTreeSet::new();
         if self.timers.held_until(now).is_none() {
@@ -147,7 +165,7 @@ impl State {
             // A deadline of the same moment came first; the rest of its timers are indexed anew by then.
             let Some(ask) = self.asks.get(id).filter(|_| done.insert(*id)) else { continue };
             match due {
-                Due::Deadline | Due::RemoteSilence => {}
+                Due::Deadline | Due::RemoteSilence | Due::Surfaces => {}
                 // Written down, so that no later step of the wall clock brings a consent back.
                 Due::LateEnd if ask.kept_answer().is_some() => changes.push(record(
                     *id,

@@ -181,6 +181,9 @@ impl World {
         self.loaded.clear();
         let live: Vec<_> = self.state.sessions().filter(|s| !s.ended).map(|s| s.info.key.clone()).collect();
         self.state = State::new(self.settings.clone());
+        let daemons: Vec<_> =
+            self.streams.keys().filter(|s| matches!(s, StreamId::Daemon(_))).cloned().collect();
+        daemons.iter().for_each(|stream| self.read(stream));
         for key in live {
             self.read(&StreamId::Session(key));
         }

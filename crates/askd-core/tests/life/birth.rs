@@ -237,6 +237,44 @@ fn c11_a_background_child_is_held_only_while_somebody_can_answer() {
 }
 
 #[test]
+fn c8_c11_after_a_restart_nobody_is_said_to_be_away_before_the_surfaces_of_before_are_back() {
+    let settings = Settings { unreachable: Unreachable::WhenNoneAttached, ..Settings::default() };
+    let blocked = |n| Raise { own_prompt: Some(own_prompt(true)), ..hook(n, "a") };
+    for surfaces_come in [true, false] {
+        let mut world = World::new(settings.clone());
+        world.run(&Command::ExpectSurfaces { count: 2 }).unwrap();
+        let asks = [world.raise(&raise(1, "a")), world.raise(&blocked(2))];
+        let answered = world.raise(&raise(3, "a"));
+        world.run(&surface("one", false)).unwrap();
+        world.run(&Command::DetachSurface { surface: SurfaceId("one".to_owned()) }).unwrap();
+        world.pass(9_999);
+        assert!(asks.iter().all(|ask| world.ask(*ask).is_open() && !world.ask(*ask).is_handed_back()));
+        world.answer(answered, Decision::Allow).unwrap();
+        if surfaces_come {
+            world.run(&surface("one", false)).unwrap();
+            world.run(&surface("two", false)).unwrap();
+            world.pass(60_000);
+            assert!(asks.iter().all(|ask| world.ask(*ask).is_open() && !world.ask(*ask).is_handed_back()));
+            world.run(&Command::DetachSurface { surface: SurfaceId("one".to_owned()) }).unwrap();
+            world.run(&Command::DetachSurface { surface: SurfaceId("two".to_owned()) }).unwrap();
+        } else {
+            world.pass(1);
+            assert_eq!(world.outcome(asks[0]).cause, Cause::Unreachable);
+        }
+        assert!(world.ask(asks[1]).is_handed_back());
+        // From then on as ever.
+        let ask = world.raise(&raise(4, "a"));
+        assert_eq!(world.outcome(ask).cause, Cause::Unreachable);
+        assert_eq!(world.outcome(answered).cause, Cause::Person);
+    }
+    // Nobody was attached before: there is nothing to wait for.
+    let mut world = World::new(settings);
+    world.run(&Command::ExpectSurfaces { count: 0 }).unwrap();
+    let ask = world.raise(&raise(1, "a"));
+    assert_eq!(world.outcome(ask).cause, Cause::Unreachable);
+}
+
+#[test]
 fn c11_a_question_that_needs_its_own_prompt_is_handed_back_at_once() {
     let mut world = default();
     let question = Raise { needs_own_prompt: true, own_prompt: Some(own_prompt(false)), ..hook(1, "a") };

@@ -1,9 +1,10 @@
 //! Who asks, and which call it is about: sessions, subagents, correlation by observation.
 
 use askd_core::ask::{AtDeadline, Attendance, Place, RequesterKind, Subagent};
+use askd_core::event::{Scope, SurfaceInfo};
 use askd_core::{
     AskId, Cause, Command, Decision, Delivery, Observe, Overrides, Raise, Refusal, Seen, Settings, Side,
-    Voice,
+    SurfaceId, Voice,
 };
 
 use crate::common::World;
@@ -653,4 +654,32 @@ fn s1_a_token_speaks_for_its_own_asks_and_for_the_session_when_all_are_its() {
     world.raise(&raise(3, "b"));
     world.raise(&Raise { instance: Some(instance(9)), ..raise(4, "b") });
     assert_eq!(world.state.session(&session("b")).unwrap().info.instance, None);
+}
+
+#[test]
+fn c6_c14_an_ask_whose_session_is_linked_later_is_told_of_where_it_is_shown_from_then_on() {
+    let mut world = world();
+    world.run(&told("root", None, None)).unwrap();
+    let surface = SurfaceId("of the root".to_owned());
+    let info = SurfaceInfo {
+        name: "of the root".to_owned(),
+        remote: false,
+        scope: Scope::Roots([session("root")].into()),
+        capacity: Some(3),
+    };
+    world.run(&Command::AttachSurface { surface: surface.clone(), info }).unwrap();
+    let child = world.raise(&raise(1, "child"));
+    let below = world.raise(&Raise { parent: Some(session("child")), ..raise(2, "below") });
+    let over = world.raise(&raise(3, "child"));
+    world.answer(over, Decision::Deny).unwrap();
+    world.state.take_moved();
+    assert!(world.state.slots(&surface).unwrap().is_empty());
+    world.run(&told("child", Some("root"), None)).unwrap();
+    let mut moved = world.state.take_moved();
+    moved.sort();
+    assert_eq!(moved, [(child, session("child")), (below, session("child"))].to_vec());
+    assert_eq!(*world.state.slots(&surface).unwrap(), [child, below].into());
+    // Said again it moves nothing.
+    world.run(&told("child", Some("root"), None)).unwrap();
+    assert!(world.state.take_moved().is_empty());
 }

@@ -11,6 +11,7 @@ mod decided;
 mod late;
 mod lineage;
 mod model;
+mod overrides;
 mod property;
 mod races;
 mod soak;

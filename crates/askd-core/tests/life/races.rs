@@ -471,7 +471,7 @@ fn c11_a_call_that_asks_two_things_is_settled_by_its_end_and_not_by_one_answer()
     let first = Raise { call: Some("c1".to_owned()), ..raise(1, "a") };
     let second = Raise { call: Some("c1".to_owned()), ..raise(2, "a") };
     let asks = [first, second].map(|r| world.raise(&r));
-    world.see("a", askd_core::Seen::OwnPromptAnswered { call: "c1".to_owned(), allowed: false });
+    world.see("a", Seen::OwnPromptAnswered { call: "c1".to_owned(), allowed: false });
     assert!(asks.iter().all(|ask| world.ask(*ask).is_open()), "which one was answered is not known");
     world.see("a", call_ended("c1"));
     assert!(asks.iter().all(|ask| world.outcome(*ask).cause == Cause::Agent));
@@ -534,8 +534,8 @@ fn c5_a_turn_that_ends_by_itself_decides_nothing() {
 #[test]
 fn c5_a_request_read_late_from_an_old_connection_takes_nothing_over() {
     let mut world = world();
-    let old = Raise { link: askd_core::LinkId(5), ..raise(1, "a") };
-    let ask = world.raise(&Raise { link: askd_core::LinkId(9), ..old.clone() });
+    let old = Raise { link: LinkId(5), ..raise(1, "a") };
+    let ask = world.raise(&Raise { link: LinkId(9), ..old.clone() });
     world.raise(&Raise { id: id(77), ..old.clone() });
     world.close(&old);
     assert!(world.ask(ask).is_attached(), "the newer connection still waits");

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::desk::{Desk, is_past};
 use super::message::{Done, MakeAnswer};
 use crate::origins::is_alive;
+use crate::permissions;
 use crate::publish::What;
 use crate::view::Shot;
 
@@ -93,6 +94,7 @@ impl<J: Journal> Desk<J> {
                 Command::LinkClosed { .. }
                     | Command::AgentGone { .. }
                     | Command::Woke
+                    | Command::AttachSurface { .. }
                     | Command::DetachSurface { .. }
             );
             if facts && matches!(reply, Err(Refusal::NotRecorded(_))) {
@@ -117,6 +119,12 @@ impl<J: Journal> Desk<J> {
                     let text = format!("an agent tried to answer {}: {who}", handle.unwrap_or_default());
                     self.publish(What::Notice(text));
                 }
+                (StreamId::Daemon(_), Event::OverridesSet { overrides, .. }) => {
+                    self.publish(What::Notice(permissions::notice(None, overrides)));
+                }
+                (StreamId::Session(key), Event::OverridesSet { overrides, .. }) => {
+                    self.publish(What::Notice(permissions::notice(Some(key), overrides)));
+                }
                 (StreamId::Ask(id), event) => touched.push((entry.position, event.name(), *id)),
                 _ => {}
             }
@@ -131,6 +139,7 @@ impl<J: Journal> Desk<J> {
                 self.publish(What::Ask { position, what, shot: Arc::new(shot) });
             }
         }
+        self.tell_moved();
         self.tell_waiting(sessions);
         self.tell_slots();
         let _ = self.writer.released();

@@ -48,16 +48,17 @@ impl<J: Journal> Desk<J> {
             Message::Counts { reply } => {
                 let state = self.writer.state();
                 let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                let everywhere = (None, state.overrides().clone());
-                let single = state.sessions().map(|s| (Some(&s.info.key), &s.overrides));
-                let single = single.filter(|(_, overrides)| **overrides != Overrides::default());
+                let everywhere = (None, state.set_for_all());
+                let live = state.sessions().filter(|s| !s.ended);
+                let single = live.map(|s| (Some(&s.info.key), s.set_here()));
+                let single = single.filter(|(_, overrides)| *overrides != Overrides::default());
                 let _ = reply.send(Counts {
                     open: number(state.open().count()),
                     surfaces: number(state.surfaces().count()),
                     not_recorded: self.failing.clone(),
                     overrides: std::iter::once(everywhere)
                         .filter(|(_, overrides)| *overrides != Overrides::default())
-                        .chain(single.map(|(key, overrides)| (key.cloned(), overrides.clone())))
+                        .chain(single.map(|(key, overrides)| (key.cloned(), overrides)))
                         .collect(),
                 });
             }
@@ -82,18 +83,18 @@ impl<J: Journal> Desk<J> {
             }
             Message::Permissions { session, reply } => {
                 let state = self.writer.state();
-                let everywhere = state.overrides().clone();
+                let everywhere = state.set_for_all();
                 let permissions = match session {
                     Some(key) => Permissions {
                         settings: state.settings_for(&key),
                         session: state
                             .session(&state.root_of(&key))
-                            .map(|s| s.overrides.clone())
+                            .map(Session::set_here)
                             .unwrap_or_default(),
                         everywhere,
                     },
                     None => Permissions {
-                        settings: everywhere.over(&state.settings),
+                        settings: state.settings_for_all(),
                         session: Overrides::default(),
                         everywhere,
                     },

@@ -34,6 +34,17 @@ impl<J: Journal> Desk<J> {
         }
     }
 
+    /// Surfaces of a tree hear of the open asks of a session that was linked to it.
+    pub(super) fn tell_moved(&mut self) {
+        for (id, before) in self.writer.take_moved() {
+            // A batch that was not written, or that moved it back.
+            let shot = self.shot(id, &BTreeMap::new()).filter(|s| s.root != before && s.ask.is_open());
+            if let Some(shot) = shot {
+                self.publish(What::Moved { before, shot: Arc::new(shot) });
+            }
+        }
+    }
+
     /// Surfaces with a capacity hear of an ask when it gets a slot there.
     pub(super) fn tell_slots(&mut self) {
         let state = self.writer.state();

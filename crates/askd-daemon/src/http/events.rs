@@ -57,7 +57,11 @@ pub(super) struct Narrow {
 /// Which events a stream gets.
 enum Filter {
     All,
-    Root(String),
+    /// `also`: asks that were shown here before their session was linked to another root; what becomes of them is told too.
+    Root {
+        root: String,
+        also: BTreeSet<AskId>,
+    },
     Own(Hash256),
     /// What a surface with a capacity holds: asks come when they get a slot, and stay until they are over.
     Slots {
@@ -69,10 +73,14 @@ enum Filter {
 }
 
 impl Filter {
+    fn root(root: String) -> Self {
+        Self::Root { root, also: BTreeSet::new() }
+    }
+
     fn shows(&self, shot: &Shot) -> bool {
         match self {
             Self::All => true,
-            Self::Root(root) => shot.root.to_string() == *root,
+            Self::Root { root, also } => shot.root.to_string() == *root || also.contains(&shot.ask.ask.id),
             Self::Own(token) => shot.ask.ask.requester.token == *token,
             Self::Slots { held, past, .. } => {
                 held.contains(&shot.ask.ask.id) || past.contains(&shot.ask.ask.id)
@@ -85,12 +93,20 @@ impl Filter {
             let Self::Slots { surface, held, .. } = self else { return false };
             return only == surface && event.shot.as_ref().is_some_and(|s| held.insert(s.ask.ask.id));
         }
+        if let (Some(before), Some(shot)) = (&event.before, &event.shot) {
+            let Self::Root { root, also } = self else { return false };
+            let (was, is) = (before.to_string() == *root, shot.root.to_string() == *root);
+            if was && !is {
+                also.insert(shot.ask.ask.id);
+            }
+            return is && !was && !also.remove(&shot.ask.ask.id);
+        }
         match (&*self, &event.shot, &event.root) {
             (_, Some(shot), _) => self.shows(shot),
             (_, None, _) if event.last => true,
             (Self::All, None, _) => true,
-            (Self::Root(root), None, Some(of)) => of.to_string() == *root,
-            (Self::Root(_), None, None) => true,
+            (Self::Root { root, .. }, None, Some(of)) => of.to_string() == *root,
+            (Self::Root { .. }, None, None) => true,
             (Self::Slots { .. }, None, root) => root.is_none(),
             (Self::Own(_), None, _) => false,
         }
@@ -106,7 +122,7 @@ pub(super) async fn all(
 ) -> Result<Response, Refused> {
     let from = resume_from(&headers)?;
     let Some(id) = narrow.surface else {
-        let filter = narrow.root.map_or(Filter::All, Filter::Root);
+        let filter = narrow.root.map_or(Filter::All, Filter::root);
         let sight = if narrow.masked { Sight::Masked } else { Sight::Full };
         return Ok(open(app, filter, sight, None, from));
     };
@@ -128,7 +144,7 @@ pub(super) async fn all(
             open(app, filter, sight, Some((surface, info)), None)
         }
         None => {
-            let filter = narrow.root.map_or(Filter::All, Filter::Root);
+            let filter = narrow.root.map_or(Filter::All, Filter::root);
             open(app, filter, sight, Some((surface, info)), from)
         }
     })
@@ -215,6 +231,9 @@ impl Stream {
     async fn snapshot(&mut self) -> Result<(), Ended> {
         let snapshot = self.app.engine.snapshot().await.ok_or(Ended)?;
         self.position = snapshot.position;
+        if let Filter::Root { also, .. } = &mut self.filter {
+            also.clear();
+        }
         if let Filter::Slots { surface, held, .. } = &mut self.filter {
             *held = snapshot.slots.get(surface).cloned().unwrap_or_default();
         }
@@ -291,6 +310,11 @@ impl Stream {
         }
         if self.filter.passes(event) {
             self.write(event.frame_for(self.sight)).await?;
+        }
+        if let (Filter::Root { also, .. }, Some(shot)) = (&mut self.filter, &event.shot)
+            && is_over(shot)
+        {
+            also.remove(&shot.ask.ask.id);
         }
         if let (Filter::Slots { held, past, .. }, Some(shot)) = (&mut self.filter, &event.shot)
             && is_over(shot)

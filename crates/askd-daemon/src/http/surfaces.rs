@@ -30,6 +30,11 @@ impl Attachments {
         self.0.lock().is_ok_and(|streams| streams.contains_key(surface))
     }
 
+    /// Surfaces that are attached.
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().map_or(0, |streams| streams.len())
+    }
+
     /// Attaches until the returned guard is dropped.
     pub(crate) fn attach(&self, engine: &Engine, surface: SurfaceId, info: SurfaceInfo) -> Attached {
         if let Ok(mut streams) = self.0.lock() {
