@@ -1,6 +1,7 @@
 //! Bringing streams from the journal into the working state.
 
 use askd_core::id::StreamId;
+use askd_core::state::Session;
 use askd_core::{AskId, Handle, Now, SessionKey};
 use askd_journal::{HeadState, Journal, JournalError};
 
@@ -29,7 +30,7 @@ impl<J: Journal> Writer<J> {
         let mut at = key.clone();
         // Bounded, so that a loop in what agents tell ends.
         for _ in 0..MOST_ABOVE {
-            if self.state.session(&at).is_none() {
+            if self.state.session(&at).is_none_or(Session::stands_in) {
                 let stream = StreamId::Session(at.clone());
                 let Some((_, head)) = self.journal.head(&stream)? else { return Ok(()) };
                 self.load(&stream, head.state == HeadState::Closed, now)?;

@@ -228,7 +228,7 @@ pub(crate) struct BulkArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Holds for asks made afterwards: of one session's whole tree and until it ends (--session), else of every session and
-until the daemon stops. Tool asks and safety asks have settings of their own; changing one never changes the other.")]
+until the daemon stops; what only makes things stricter outlives both. Tool asks and safety asks have settings of their own; changing one never changes the other.")]
 pub(crate) struct PermissionsArgs {
     #[command(subcommand)]
     pub(crate) change: Option<PermissionsChange>,

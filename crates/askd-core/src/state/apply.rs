@@ -62,6 +62,7 @@ impl State {
                 match self.sessions.get_mut(key) {
                     Some(known) => {
                         known.info = (**session).clone();
+                        known.stands_in = false;
                         known.ended = false;
                         known.ended_at = None;
                     }

@@ -22,6 +22,8 @@ pub struct Session {
     pub ended_at: Option<Stamp>,
     /// When something was heard of it last.
     pub(super) heard: Stamp,
+    /// Made of one of its asks alone; the journal knows more of it.
+    pub(super) stands_in: bool,
     /// Number of open asks.
     pub waiting: u32,
     pub(super) subagents: BTreeMap<String, Child>,
@@ -53,6 +55,7 @@ impl Session {
             ended: false,
             ended_at: None,
             heard: started,
+            stands_in: false,
             waiting: 0,
             subagents: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -82,6 +85,7 @@ impl Session {
             place: lineage.place.clone(),
         };
         let mut session = Self::new(info, ask.asked_at);
+        session.stands_in = true;
         session.end(ask.asked_at);
         session
     }
@@ -118,6 +122,11 @@ impl Session {
         self.kept = Overrides::default();
         self.ended = false;
         self.ended_at = None;
+    }
+
+    /// It has to be read back before anything is decided by what is known of it.
+    pub fn stands_in(&self) -> bool {
+        self.stands_in
     }
 
     /// Subagents that have not ended.
