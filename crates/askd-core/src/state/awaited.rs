@@ -60,6 +60,9 @@ impl State {
     /// What a new ask comes to when nobody can be asked, or when its agent's own prompt waits behind askd for nobody.
     /// `root`: of the tree in which it is shown.
     pub(super) fn without_surface(&self, ask: &Ask, root: &SessionKey, now: Now) -> Option<Event> {
+        if self.awaited.is_on_at(now) {
+            return None;
+        }
         let own = ask.requester.own_prompt.as_ref();
         let hand_back =
             |why: &str| own.map(|own| Event::HandedBack { at: own.at.clone(), why: why.to_owned() });

@@ -103,7 +103,9 @@ impl State {
         let mut after = self.surfaces.clone();
         after.remove(surface);
         let reachable = |root: &crate::SessionKey| {
-            self.awaited.is_on() || self.settings.remotes > 0 || after.values().any(|s| s.scope.covers(root))
+            self.awaited.is_on_at(now)
+                || self.settings.remotes > 0
+                || after.values().any(|s| s.scope.covers(root))
         };
         let auto = self.settings.hold_background == crate::settings::HoldBackground::Auto;
         let mut changes = vec![Change::Note(Note::SurfaceDetached { surface: surface.clone() })];

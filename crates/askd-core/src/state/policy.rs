@@ -172,7 +172,6 @@ impl State {
     pub(super) fn is_unreachable(&self, root: &SessionKey) -> bool {
         match self.settings.unreachable {
             _ if self.settings.no_surfaces => true,
-            _ if self.awaited.is_on() => false,
             Unreachable::WhenNoSurface => false,
             Unreachable::WhenNoneAttached => !self.is_reachable(root),
         }
@@ -183,7 +182,7 @@ impl State {
         match self.settings.hold_background {
             HoldBackground::Always => true,
             HoldBackground::Never => false,
-            HoldBackground::Auto => self.awaited.is_on() || self.is_reachable(root),
+            HoldBackground::Auto => self.is_reachable(root),
         }
     }
 }

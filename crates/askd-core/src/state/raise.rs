@@ -136,7 +136,7 @@ impl State {
             ];
         }
         let without = || self.without_surface(ask, root, now).map(|event| vec![record(ask.id, now, event)]);
-        if self.is_unreachable(root) {
+        if self.is_unreachable(root) && !self.awaited.is_on_at(now) {
             return without().unwrap_or_default();
         }
         let queued = ask.class == Class::Tool && ask.attendance == Attendance::Background;
