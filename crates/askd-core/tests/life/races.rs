@@ -480,14 +480,13 @@ fn c11_a_call_that_asks_two_things_is_settled_by_its_end_and_not_by_one_answer()
 #[test]
 fn f5_that_a_yes_lies_in_a_forwarding_directory_does_not_say_that_it_was_fetched() {
     let mut world = world();
-    let forwarded =
-        Raise { kind: askd_core::ask::RequesterKind::Spool, call: Some("c1".to_owned()), ..raise(1, "a") };
+    let forwarded = Raise { kind: RequesterKind::Spool, call: Some("c1".to_owned()), ..raise(1, "a") };
     let ask = world.raise(&forwarded);
     world.answer(ask, Decision::Allow).unwrap();
-    world.see("a", askd_core::Seen::OwnPromptAnswered { call: "c1".to_owned(), allowed: true });
+    world.see("a", Seen::OwnPromptAnswered { call: "c1".to_owned(), allowed: true });
     assert_eq!(world.ask(ask).delivery, Delivery::Pending);
     // That somebody else's no lies there instead is another matter.
-    world.see("a", askd_core::Seen::OwnPromptAnswered { call: "c1".to_owned(), allowed: false });
+    world.see("a", Seen::OwnPromptAnswered { call: "c1".to_owned(), allowed: false });
     assert_eq!(world.ask(ask).delivery, Delivery::Overtaken);
 }
 
