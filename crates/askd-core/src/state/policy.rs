@@ -132,7 +132,7 @@ impl State {
             // What is stricter holds for every session, also for one that had it looser before.
             let lifted = self.sessions.values().filter(|s| !s.ended).filter_map(|session| {
                 let loose = session.overrides.looser_than(overrides);
-                (loose != Overrides::default()).then(|| (session, loose))
+                (loose != Overrides::default()).then_some((session, loose))
             });
             let lifted = lifted.map(|(session, overrides)| {
                 let event = Event::OverridesLifted { overrides, by: by.to_owned() };
