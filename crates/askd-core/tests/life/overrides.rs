@@ -36,8 +36,12 @@ fn s2_what_a_person_made_stricter_for_a_session_holds_again_when_that_one_goes_o
     type End = fn(&mut World);
     let ends: [End; 4] = [
         |w| w.see("a", Seen::SessionEnded),
-        |w| drop(w.run(&Command::AgentGone { instance: instance(1) }).unwrap()),
-        |w| drop(w.run(&Command::Tidy { idle_ms: 0, most: 0 }).unwrap()),
+        |w| {
+            w.run(&Command::AgentGone { instance: instance(1) }).unwrap();
+        },
+        |w| {
+            w.run(&Command::Tidy { idle_ms: 0, most: 0 }).unwrap();
+        },
         |w| {
             w.see("a", Seen::SessionEnded);
             w.restart();

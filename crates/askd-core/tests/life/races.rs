@@ -350,7 +350,12 @@ fn c4_c5_what_ended_between_two_requests_is_heard_by_the_second_and_not_asked_ag
     let asks = Raise { call: Some("c1".to_owned()), ..raise(1, "a") };
     type End = fn(&mut World, AskId);
     let ends: [(End, Cause); 5] = [
-        (|w, ask| drop(w.run(&Command::Dismiss { ask, by: "you".to_owned() }).unwrap()), Cause::Cancelled),
+        (
+            |w, ask| {
+                w.run(&Command::Dismiss { ask, by: "you".to_owned() }).unwrap();
+            },
+            Cause::Cancelled,
+        ),
         (|w, _| w.see("a", cancelled(None)), Cause::Cancelled),
         (|w, _| w.see("a", turn_ended(None)), Cause::Cancelled),
         (|w, _| w.see("a", call_ended("c1")), Cause::Agent),
