@@ -15,7 +15,7 @@ use askd_client::daemon::{ALREADY_RUNNING_STATUS, forget_stop};
 use askd_client::{Places, Surroundings, UnsafePlace, bind_private_socket, make_private_directory};
 use askd_config::ConfigErrors;
 use askd_core::{Command, Now};
-use askd_journal::{Journal, JournalError, SqliteJournal};
+use askd_journal::{Journal, JournalError, Reader, SqliteJournal};
 use askd_wire::{API_VERSION, DaemonFile, VERSION};
 use askd_writer::Writer;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -140,6 +140,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let journal = SqliteJournal::open(&path, askd_journal::OpenOptions::default())?;
     let described = journal.describe();
     let reader = journal.reader()?;
+    let newest_ms = newest_ms(&*reader)?;
     let ids = Box::new(RandomIds);
     let first = askd_core::Settings::default();
     let mut writer = Writer::open(journal, first, ids, Box::new(CrashPoint::from_env()), clock.now())?;
@@ -198,7 +199,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         tokio::spawn(agents::watch(engine.clone(), app.host.clone(), agents_found));
         let ring =
             tokio::spawn(alarm::keep(alarm::ring(engine.clone(), hub.clone(), due), app.leave.clone()));
-        let prune = tokio::spawn(prune(engine.clone(), clock, retention_ms));
+        let prune = tokio::spawn(prune(engine.clone(), clock, retention_ms, newest_ms));
         let tidy = tokio::spawn(tidy(engine.clone()));
 
         make_private_directory(&places.run_dir())?;
@@ -363,16 +364,28 @@ async fn until_told(leaving: &mut watch::Receiver<Option<Leave>>) -> Result<Leav
     }
 }
 
-/// Old asks go an hour after the start and once a day: a machine's clock may be wrong when it starts, until it has asked
-/// others for the time, and what is pruned is gone.
-async fn prune(engine: Engine, clock: Clock, retention_ms: i64) {
+/// Old asks go at the start, an hour later and then once a day. A machine's clock may be ahead when it starts, until it
+/// has asked others for the time, and what is pruned is gone: at the start the time is no later than that of the newest
+/// entry that was there.
+async fn prune(engine: Engine, clock: Clock, retention_ms: i64, newest_ms: Option<i64>) {
+    let older_than = async |wall_ms: i64| {
+        // In slices, so that asks come in between.
+        while engine.prune(wall_ms.saturating_sub(retention_ms)).await.is_some() {}
+    };
+    if let Some(newest_ms) = newest_ms {
+        older_than(newest_ms.min(clock.now().wall_ms)).await;
+    }
     let mut daily = tokio::time::interval_at(tokio::time::Instant::now() + HOUR, DAY);
     loop {
         daily.tick().await;
-        let before = clock.now().wall_ms.saturating_sub(retention_ms);
-        // In slices, so that asks come in between.
-        while engine.prune(before).await.is_some() {}
+        older_than(clock.now().wall_ms).await;
     }
+}
+
+/// When the newest entry was made.
+fn newest_ms(reader: &dyn Reader) -> Result<Option<i64>, JournalError> {
+    let Some(before) = reader.last()?.checked_sub(1) else { return Ok(None) };
+    Ok(reader.feed(before, 1)?.first().map(|entry| entry.entry.at.wall_ms))
 }
 
 /// Sessions that nobody says the end of end when they have been silent for long.

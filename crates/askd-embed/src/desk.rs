@@ -242,7 +242,9 @@ impl<J: Journal> Desk<J> {
                 self.waiters.entry(id).or_default().push(waiter);
             }
             let shot = about.and_then(|id| self.shot(id, &finished));
-            if matches!(listener, Listener::Doer(_)) {
+            // Who says what its own side decided learns nothing by that, and may come back to look.
+            let tells = matches!(command, Command::DecidedByAgent { .. });
+            if matches!(listener, Listener::Doer(_)) && !tells {
                 told.extend(shot.as_ref().filter(|shot| has_nothing(&shot.ask)).map(|shot| shot.ask.ask.id));
             }
             let done = Done { reply, shot };

@@ -224,7 +224,7 @@ impl Ledger {
             }
             Event::OverridesLifted { overrides, .. } => {
                 let known = self.sessions.entry(key.clone()).or_default();
-                known.change(|stack| stack.forget(overrides));
+                known.change(|stack| stack.lift(overrides));
             }
             Event::SessionEnded { .. } => {
                 let known = self.sessions.entry(key.clone()).or_default();

@@ -22,7 +22,7 @@ impl Stack {
     }
 
     /// What was set since counts, or something stricter for everybody.
-    pub(crate) fn forget(&mut self, newer: &Overrides) {
+    pub(crate) fn lift(&mut self, newer: &Overrides) {
         self.0.iter_mut().for_each(|set| forget(set, newer));
     }
 

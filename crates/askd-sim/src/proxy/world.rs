@@ -264,6 +264,8 @@ impl World {
         let true_word = records.iter().any(|(_, state)| {
             state.outcome.as_ref().is_some_and(|outcome| outcome.kind == kind)
                 || state.delivery == Delivery::Overtaken
+                // A person's yes that the turn's end made void: it reached nobody, and the client's no did.
+                || kind == OutcomeKind::Denied && state.delivery == Delivery::Voided
         });
         let told: Vec<_> = records
             .iter()
