@@ -24,7 +24,7 @@ const HAPPENS: &[&str] = &[
 #[test]
 fn f2_f3_f6_f10_f14_a_forwarding_tree_keeps_its_word_in_every_world() {
     let mut happened = BTreeMap::new();
-    for seed in 0..1_500 {
+    for seed in 0..2_000 {
         for what in askd_sim::spool::run(seed) {
             *happened.entry(what).or_insert(0u32) += 1;
         }

@@ -74,6 +74,9 @@ struct Child {
     robbed: bool,
     /// Its answer was in place and went together with its request: it may have been fetched, as far as anybody can say.
     lost: bool,
+    /// How often its session went to another server while its request was there: that one cannot know of an answer that
+    /// was in place before, and asks again.
+    passed: usize,
     /// What it asks; the next one of its name asks something else.
     text: String,
     number: usize,
@@ -179,6 +182,7 @@ impl World {
             other: None,
             robbed: false,
             lost: false,
+            passed: 0,
             text: String::new(),
             number,
         };
@@ -369,6 +373,9 @@ impl World {
             && self.servers[1 - holder].is_some()
         {
             self.holder = Some(1 - holder);
+            for child in self.children.values_mut() {
+                child.passed += usize::from(matches!(child.step, Step::Wait | Step::Remove));
+            }
             self.happen("a lock was removed");
         }
     }
@@ -398,8 +405,9 @@ impl World {
         self.looked = self.now;
         for n in 0..2 {
             if self.holder.is_some_and(|holder| holder != n) {
+                let seen = self.disk.look();
                 if let Some(server) = &mut self.servers[n] {
-                    server.machine.other_has(SESSION);
+                    server.machine.other_has(SESSION, seen.as_ref());
                     self.act();
                 }
                 continue;
@@ -409,7 +417,7 @@ impl World {
             }
             let seen = self.disk.look();
             let server = self.servers[n].as_mut().unwrap();
-            if server.machine.sessions().next().is_none()
+            if server.machine.looked_at().is_empty()
                 && seen.as_ref().is_none_or(|seen| seen.requests_dir.is_none())
             {
                 continue;
@@ -709,8 +717,15 @@ impl World {
             let asks: Vec<_> = self.daemon.asks().filter(|(_, ask)| asked(ask) == number).collect();
             let said = self.said.get(&number).map(Vec::as_slice).unwrap_or_default();
             if !self.server_died {
-                assert!(asks.len() <= 1, "seed {seed}: {stem} was asked {} times", asks.len());
-                assert!(said.len() <= 1, "seed {seed}: {stem} was answered {} times", said.len());
+                let decided = |ask: &askd_core::AskState| {
+                    let kind = ask.outcome.as_ref().map(|outcome| outcome.kind);
+                    matches!(kind, Some(OutcomeKind::Allowed | OutcomeKind::Denied))
+                };
+                // Again only for what had its answer.
+                let answered = asks.iter().filter(|(_, ask)| decided(ask)).count();
+                let most = 1 + child.passed.min(answered);
+                assert!(asks.len() <= most, "seed {seed}: {stem} was asked {} times", asks.len());
+                assert!(said.len() <= most, "seed {seed}: {stem} was answered {} times", said.len());
             }
             if let Some(got) = &child.got {
                 assert_eq!(got["id"], stem.as_str(), "seed {seed}: another one's answer");

@@ -127,9 +127,11 @@ impl Machine {
     pub(super) fn hold(&mut self, id: Id, no: Option<AskNo>, bytes: Vec<u8>, now: Now) {
         let Some(item) = self.items.get_mut(&id) else { return };
         item.phase = Phase::Holding { no, bytes: bytes.clone(), tries: 0, next: None, again: false };
-        self.session(&id.session, now).active(now);
+        if let Some(session) = self.sessions.get_mut(&id.session) {
+            session.active(now);
+        }
         let beside = self.items.get(&id).map(Item::beside);
-        self.actions.push(Action::Keep(id.session.clone()));
+        self.keep(&id.session);
         self.actions.extend(beside.map(|beside| Action::Answer(id, bytes, beside)));
     }
 }

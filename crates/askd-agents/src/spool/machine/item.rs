@@ -131,6 +131,18 @@ impl Item {
         Beside { digest, or_none: self.displaced && !again }
     }
 
+    /// While its request is away it may go on without it: its answer was not in place yet, or lies there until its
+    /// requester's time is over.
+    pub(super) fn goes_on_alone(&self, is_answered: bool) -> bool {
+        match &self.phase {
+            Phase::Waiting { .. } | Phase::Ending { .. } | Phase::Holding { again: false, .. } => true,
+            Phase::Placed { ours: true, bytes, .. } => {
+                is_answered && self.limit_at.is_some() && !bytes.is_empty()
+            }
+            Phase::Torn { .. } | Phase::Holding { .. } | Phase::Placed { .. } => false,
+        }
+    }
+
     /// Somebody may still answer it, or its answer is to be put in place.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.phase, Phase::Placed { .. })

@@ -2,7 +2,7 @@
 //! its path does not lead to any more.
 
 use super::item::{Item, Phase};
-use super::{Action, Id, Machine, Now};
+use super::{Action, Id, Machine, Now, Seen};
 
 impl Machine {
     /// Nothing new is taken from here on, and nobody is told that this serves. What is open goes on.
@@ -27,18 +27,29 @@ impl Machine {
         }
     }
 
-    /// Another askd has this session: what is open stays open for that one, and nothing of its is touched.
-    pub fn other_has(&mut self, session: &str) {
-        if self.sessions.remove(session).is_none() {
-            return;
-        }
+    /// Another askd has this session, as it was `seen` now: what is open stays open for that one, and nothing of its is
+    /// touched. A request that is not there any more that one can never see: until it is there again, what it asks stays
+    /// with whoever saw it, and so does its answer.
+    pub fn other_has(&mut self, session: &str, seen: Option<&Seen>) {
+        let was_ours = self.sessions.remove(session).is_some();
         for id in self.of_session(session).map(|(id, _)| id.clone()).collect::<Vec<Id>>() {
-            let no = self.items.remove(&id).and_then(|item| item.number());
+            let is_there = seen.is_some_and(|seen| seen.requests.contains_key(&id.stem));
+            let is_answered = seen.is_some_and(|seen| seen.responses.contains(&id.stem));
+            let Some(item) = self.items.get_mut(&id) else { continue };
+            item.look_at = None;
+            if !is_there && item.goes_on_alone(is_answered) {
+                (item.has_request, item.displaced, item.missing_since) = (false, true, None);
+                continue;
+            }
+            let no = item.number();
+            self.items.remove(&id);
             self.actions.extend(no.map(Action::Over));
         }
-        self.waits_only(session, |_| false);
-        // Only if it is that of this process.
-        self.actions.push(Action::Unbeat(session.to_owned()));
+        if was_ours {
+            self.waits_only(session, |_| false);
+            // Only if it is that of this process.
+            self.actions.push(Action::Unbeat(session.to_owned()));
+        }
     }
 
     /// askd stops: nothing of it stays that would keep others waiting.

@@ -24,7 +24,7 @@ mod room;
 mod session;
 mod types;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use askd_wire::Instance;
@@ -109,6 +109,11 @@ impl Machine {
     /// Sessions that are served, for a look at each.
     pub fn sessions(&self) -> impl Iterator<Item = &str> {
         self.sessions.keys().map(String::as_str)
+    }
+
+    /// Sessions to look at: those that are served, and those that another has and in which something is open here.
+    pub fn looked_at(&self) -> BTreeSet<String> {
+        self.sessions.keys().chain(self.items.keys().map(|id| &id.session)).cloned().collect()
     }
 
     /// Whether a session has anything open.
@@ -290,7 +295,7 @@ impl Machine {
                 *next = None;
                 let bytes = bytes.clone();
                 let beside = item.beside();
-                self.actions.push(Action::Keep(id.session.clone()));
+                self.keep(&id.session);
                 self.actions.push(Action::Answer(id.clone(), bytes, beside));
             }
             _ => {}
@@ -323,7 +328,10 @@ impl Machine {
             Phase::Torn { no, .. } => self.actions.extend(no.map(|no| Action::Withdraw(no, "cancelled"))),
             Phase::Waiting { .. } | Phase::Ending { .. } => self.tell(format!("{id}: {why}")),
         }
-        self.actions.push(Action::RemoveRequest(id.clone()));
+        // In a session that another has, what is there under its name is another request.
+        if self.sessions.contains_key(&id.session) {
+            self.actions.push(Action::RemoveRequest(id.clone()));
+        }
     }
 
     fn withdraw(&mut self, id: &Id, cause: &'static str) {

@@ -96,6 +96,14 @@ impl Machine {
         }
     }
 
+    /// The directories of a session are made and kept, unless another has it by now: that one would take what is new in
+    /// them for what it saw before.
+    pub(super) fn keep(&mut self, session: &str) {
+        if self.sessions.contains_key(session) {
+            self.actions.push(Action::Keep(session.to_owned()));
+        }
+    }
+
     /// A look at one session is complete. `None`: its directory is not there.
     pub fn scanned(&mut self, name: &str, seen: Option<&Seen>, now: Now) {
         let nothing = Seen::default();

@@ -60,7 +60,7 @@ impl Odds {
 
 impl Worker {
     pub(super) fn look_at_everything(&mut self, now: Now) {
-        let known: Vec<String> = self.machine.sessions().map(str::to_owned).collect();
+        let known = self.machine.looked_at();
         if self.is_former.is_some() {
             for name in known {
                 self.look(&name, now);
@@ -96,7 +96,7 @@ impl Worker {
             }
         };
         // The root may be another one now, with nothing in it known.
-        let known = self.machine.sessions().map(str::to_owned).chain(self.only.iter().cloned());
+        let known = self.machine.looked_at().into_iter().chain(self.only.iter().cloned());
         let names: BTreeSet<String> = found.into_iter().chain(known).collect();
         for name in names {
             self.look(&name, now);
@@ -155,11 +155,12 @@ impl Worker {
         };
         self.told.remove(&format!("session {name}"));
         let chosen = self.only.contains(name);
-        if !known && !chosen && seen.as_ref().is_none_or(|seen| seen.requests_dir.is_none()) {
+        let open = self.machine.is_busy(name);
+        if !known && !chosen && !open && seen.as_ref().is_none_or(|seen| seen.requests_dir.is_none()) {
             return self.odds.forget(name);
         }
         if !self.take(name) {
-            return self.machine.other_has(name);
+            return self.machine.other_has(name, seen.as_ref());
         }
         self.tree.root.serves(true);
         if !known && chosen {

@@ -80,20 +80,68 @@ fn f14_a_session_that_another_has_is_let_go_with_all_that_is_open_in_it_and_noth
     let mut w = World::answered("T");
     w.ask("b", None);
     assert_eq!(w.take(), ["raise 2"]);
-    w.machine.other_has("s");
+    w.machine.other_has("s", Some(&w.seen));
     assert_eq!(w.take(), ["over 1", "over 2", "unbeat"]);
     assert!(w.machine.is_idle());
     // What is still told of them goes nowhere.
     w.machine.outcome(2, &outcome(Verdict::Allow, "person"), at(100), WALL);
     assert_eq!(w.take(), ["over 2"]);
     w.machine.tick(at(2000), WALL);
-    w.machine.other_has("s");
+    w.machine.other_has("s", Some(&w.seen));
     assert_eq!(w.take(), NONE);
     // Ours again, it is all there.
     w.found("b", 1, "T", 3000);
     w.found("a", 1, "T", 3000);
     w.look(3000);
     assert_eq!(w.take(), ["raise 3", "recall 4 Some(true)"]);
+}
+
+#[test]
+fn f14_a_request_that_went_before_another_had_its_session_is_answered_by_who_saw_it() {
+    let asked = || {
+        let mut w = World::new();
+        w.ask("a", None);
+        w.take();
+        w.seen.requests.clear();
+        w.machine.other_has("s", Some(&w.seen));
+        assert_eq!(w.take(), ["unbeat"]);
+        w
+    };
+    // Nobody else can know what was decided.
+    let mut w = asked();
+    w.machine.outcome(1, &outcome(Verdict::Deny, "person"), at(100), WALL);
+    let answer = w.machine.take().into_iter().find_map(|action| match action {
+        Action::Answer(_, _, beside) => Some(beside),
+        _ => None,
+    });
+    assert!(answer.is_some_and(|beside| beside.or_none && beside.digest.is_some()));
+    w.place("a", 100);
+    assert_eq!(w.machine.sessions().count(), 0, "it is the other's session all the same");
+    w.machine.other_has("s", Some(&w.seen));
+    assert_eq!(w.take(), ["handed 1", "over 1"]);
+    assert!(w.machine.is_idle());
+
+    // It is there again: the other one sees it.
+    let mut w = asked();
+    w.seen.requests.insert("a".to_owned(), stamp(2));
+    w.machine.other_has("s", Some(&w.seen));
+    assert_eq!(w.take(), ["over 1"]);
+
+    // Its requester died: whatever has its name by now is not touched.
+    let mut w = asked();
+    w.machine.died(&id("a"));
+    assert_eq!(w.take(), ["withdraw 1 requester_gone"]);
+
+    // The session is ours again.
+    let mut w = asked();
+    w.look(1000);
+    w.look(5000);
+    assert_eq!(w.take(), NONE);
+    w.found("a", 2, "T", 6000);
+    w.look(6000);
+    assert_eq!(w.take(), NONE, "it is the same one");
+    w.machine.outcome(1, &outcome(Verdict::Deny, "person"), at(6100), WALL);
+    assert_eq!(w.take(), ["answer a denied"]);
 }
 
 #[test]
