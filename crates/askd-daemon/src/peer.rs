@@ -133,10 +133,7 @@ impl Peer {
 
     /// How this process hangs together with one of these.
     fn tie(&self, agents: &BTreeSet<Instance>, host: &str) -> Option<Tie> {
-        let is_agent = |p: &&Process| {
-            agents.iter().any(|a| a.host == host && a.pid == p.pid && (a.start == 0 || a.start == p.start))
-        };
-        if let Some(agent) = self.chain.iter().chain(&self.leader).find(is_agent) {
+        if let Some(agent) = self.agent_above(agents, host) {
             return Some(Tie::Below(agent.pid));
         }
         // Whatever an agent starts and lets go of ends up below the first process, in the agent's control group and
