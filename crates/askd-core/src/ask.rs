@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::digest::Digest;
 use crate::handle::Handle;
-use crate::id::{AskId, Instance, SessionKey, TokenHash};
+use crate::id::{AskId, Instance, Owner, SessionKey, TokenHash};
 use crate::time::Stamp;
 
 /// One question "may this action run?". Everything that changes later is in [`crate::state::AskState`].
@@ -219,6 +219,9 @@ pub struct Requester {
     pub token: TokenHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<Instance>,
+    /// Whose share of what is limited it takes; `None`: of a host that has everything to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
     /// How long the ask outlives a lost link, in milliseconds.
     pub grace_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

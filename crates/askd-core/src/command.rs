@@ -10,7 +10,7 @@ use crate::ask::{
 use crate::digest::Digest;
 use crate::event::{CallInfo, SpawnSeen, SurfaceInfo};
 use crate::gate::Repeated;
-use crate::id::{AskId, Instance, LinkId, SessionKey, SurfaceId, TokenHash};
+use crate::id::{AskId, Instance, LinkId, Owner, SessionKey, SurfaceId, TokenHash};
 use crate::outcome::Cause;
 use crate::overrides::Overrides;
 use crate::refusal::Refusal;
@@ -207,6 +207,8 @@ pub struct Raise {
     pub gives_up_ms: Option<u64>,
     pub grace_ms: u64,
     pub instance: Option<Instance>,
+    /// Behind whom the requester stands, as whoever takes the ask found it.
+    pub owner: Option<Owner>,
     pub own_prompt: Option<OwnPrompt>,
     pub needs_own_prompt: bool,
     pub supersedes: Option<AskId>,
@@ -236,6 +238,8 @@ pub struct Answer {
 pub struct Observe {
     /// For whom it speaks.
     pub by: Voice,
+    /// Behind whom it stands: what it brings is that one's.
+    pub owner: Option<Owner>,
     pub session: SessionKey,
     pub parent: Option<SessionKey>,
     pub title: Option<String>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::{Ask, Decision, Place};
 use crate::digest::Digest;
-use crate::id::{AskId, Instance, LinkId, SessionKey, StreamId, SurfaceId};
+use crate::id::{AskId, Instance, LinkId, Owner, SessionKey, StreamId, SurfaceId};
 use crate::outcome::Outcome;
 use crate::time::Stamp;
 
@@ -104,6 +104,9 @@ pub enum Event {
         subagent: crate::ask::Subagent,
         #[serde(default)]
         background: bool,
+        /// Whose share it takes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<Owner>,
     },
     SubagentEnded {
         work_id: String,
@@ -234,6 +237,9 @@ pub struct SessionInfo {
     pub instance: Option<Instance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
+    /// Who brought it: whose share it takes as long as it lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
 }
 
 /// A change that is not worth a disk write: after a restart it is announced again or one ask is fewer, never wrong.

@@ -126,6 +126,22 @@ impl fmt::Display for Instance {
     }
 }
 
+/// Behind whom a requester stands: the shell that a person started it from, or what else holds it and everything like it
+/// together. Found by whoever takes the ask, so that no requester chooses it. Printed as people would name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Owner {
+    pub name: String,
+    /// Tells apart what has the same name: when a process started, the hash of what was cut.
+    #[serde(default)]
+    pub since: u64,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
 /// One conversation of one agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionKey {

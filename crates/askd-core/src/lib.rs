@@ -23,7 +23,7 @@ pub use command::{Answer, Command, Observe, Raise, Reply, Seen, Side, Voice};
 pub use digest::Digest;
 pub use event::{Change, Event, Note, Record};
 pub use handle::Handle;
-pub use id::{AskId, Hash256, Instance, LinkId, SessionKey, StreamId, SurfaceId, TokenHash};
+pub use id::{AskId, Hash256, Instance, LinkId, Owner, SessionKey, StreamId, SurfaceId, TokenHash};
 pub use outcome::{Cause, Delivery, Outcome, OutcomeKind, Source, Verdict};
 pub use overrides::Overrides;
 pub use refusal::Refusal;

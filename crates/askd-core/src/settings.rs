@@ -40,6 +40,8 @@ pub struct Settings {
     pub max_held_bytes: usize,
     /// Most of these bytes that the asks of one session and of everything below it hold, so that none fills it alone.
     pub max_held_bytes_per_session: usize,
+    /// Most bytes that live sessions and the subagents of these hold together.
+    pub max_brought_bytes: usize,
 }
 
 impl Default for Settings {
@@ -67,6 +69,7 @@ impl Default for Settings {
             max_held: 50_000,
             max_held_bytes: 128 * 1024 * 1024,
             max_held_bytes_per_session: 32 * 1024 * 1024,
+            max_brought_bytes: 16 * 1024 * 1024,
         }
     }
 }

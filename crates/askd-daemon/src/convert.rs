@@ -3,7 +3,7 @@
 use askd_core::ask::{Action, Place};
 use askd_core::command::{Observe, Raise, Seen};
 use askd_core::event::{CallInfo, SpawnSeen};
-use askd_core::{AskId, Hash256, Instance, LinkId, SessionKey, Voice};
+use askd_core::{AskId, Hash256, Instance, LinkId, Owner, SessionKey, Voice};
 pub(crate) use askd_serve::raise::{decided, withdrawal};
 use askd_wire as wire;
 
@@ -15,6 +15,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) token: Hash256,
     pub(crate) link: LinkId,
     pub(crate) host: &'a str,
+    /// Behind whom it stands.
+    pub(crate) owner: Owner,
     /// The process that asks.
     pub(crate) pid: u32,
 }
@@ -26,7 +28,8 @@ pub(crate) fn raise(from: wire::RaiseAsk, arrival: &Arrival<'_>) -> Result<Raise
     });
     let place = place(from.place.clone(), instance.as_ref());
     let Arrival { id, token, link, .. } = *arrival;
-    askd_serve::raise::raise(from, askd_serve::raise::Arrival { id, token, link, instance, place })
+    let owner = Some(arrival.owner.clone());
+    askd_serve::raise::raise(from, askd_serve::raise::Arrival { id, token, link, instance, owner, place })
 }
 
 /// The agent process that a requester names. Whoever names a process says who may not answer, so it must be the
@@ -73,7 +76,7 @@ fn place(from: Option<wire::Place>, instance: Option<&Instance>) -> Option<Place
 
 pub(crate) fn observations(
     from: wire::ObservationBatch,
-    by: Voice,
+    (by, owner): (Voice, Owner),
     host: &str,
     requester: u32,
 ) -> Result<Vec<Observe>, String> {
@@ -82,6 +85,7 @@ pub(crate) fn observations(
     let instance = from.instance.and_then(|i| instance(i, host, requester));
     let about = Observe {
         by,
+        owner: Some(owner),
         session: key(from.session),
         parent: from.parent.map(key),
         title: from.session_title,

@@ -19,6 +19,7 @@ mod http;
 mod limits;
 mod log_text;
 mod origins;
+mod owner;
 mod peer;
 mod permissions;
 mod publish;

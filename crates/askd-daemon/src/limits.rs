@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use askd_core::SessionKey;
+use askd_core::{Owner, SessionKey};
 
 /// What is counted, and for whom.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
-    Session(Kind, SessionKey),
+    Session(Kind, SessionKey, Owner),
     Process(Kind, u32),
     /// Whoever comes when more are known already than are told apart.
     Rest(Kind),
@@ -74,13 +74,12 @@ impl Left {
 pub(crate) struct Rates(Mutex<BTreeMap<Who, Left>>);
 
 impl Rates {
-    /// Takes `count` off what a session and the process that speaks for it have left; `Err`: the limit, and when to come
+    /// Takes `count` off what an owner has left for a session, and what the process that speaks for it has; `Err`: the limit, and when to come
     /// back. `pid` 0: it is not known. `now_ms`: on a clock that only runs forward.
     pub(crate) fn take(
         &self,
         kind: Kind,
-        session: &SessionKey,
-        pid: u32,
+        (session, owner, pid): (&SessionKey, &Owner, u32),
         count: usize,
         now_ms: u64,
     ) -> Result<(), String> {
@@ -93,7 +92,7 @@ impl Rates {
         }
         let full = known.len() >= MOST_KNOWN;
         let wanted = u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(1000);
-        let both = [Who::Session(kind, session.clone()), Who::Process(kind, pid)];
+        let both = [Who::Session(kind, session.clone(), owner.clone()), Who::Process(kind, pid)];
         let mut after = Vec::new();
         for who in both.into_iter().filter(|who| *who != Who::Process(kind, 0)) {
             let who = if full && !known.contains_key(&who) { Who::Rest(kind) } else { who };
@@ -112,14 +111,14 @@ impl Rates {
 
 fn rate_of(who: &Who) -> Rate {
     match who {
-        Who::Session(kind, _) => kind.of_session(),
+        Who::Session(kind, ..) => kind.of_session(),
         Who::Process(kind, _) | Who::Rest(kind) => kind.of_process(),
     }
 }
 
 fn refusal(kind: Kind, who: &Who, rate: Rate, wait_ms: u64) -> String {
     let who = match who {
-        Who::Session(_, session) => format!("session {session}"),
+        Who::Session(_, session, owner) => format!("session {session}, from {owner},"),
         Who::Process(_, pid) => format!("process {pid}"),
         Who::Rest(_) => "everybody who came lately, together".to_owned(),
     };
@@ -183,6 +182,10 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
+    fn owner(name: &str) -> Owner {
+        Owner { name: name.to_owned(), since: 0 }
+    }
+
     fn session(name: &str) -> SessionKey {
         SessionKey { agent: "script".to_owned(), session: name.to_owned() }
     }
@@ -190,7 +193,8 @@ mod tests {
     #[test]
     fn s7_a_session_that_asks_too_fast_is_told_the_limit_and_when_to_come_back() {
         let rates = Rates::default();
-        let take = |name: &str, count, now| rates.take(Kind::Raise, &session(name), 7, count, now);
+        let take =
+            |name: &str, count, now| rates.take(Kind::Raise, (&session(name), &owner("o"), 7), count, now);
         assert_eq!(take("a", 5_000, 1_000), Ok(()));
         let text = take("a", 1, 1_000).unwrap_err();
         assert!(text.contains("session script/a") && text.contains("wait 2 ms"), "{text}");
@@ -199,7 +203,9 @@ mod tests {
         assert!(take("a", 1, 1_002).is_err());
         // Others, and other kinds, have their own; what is refused costs nothing.
         assert_eq!(take("b", 5_000, 1_002), Ok(()));
-        assert_eq!(rates.take(Kind::Observe, &session("a"), 7, 20_000, 1_002), Ok(()));
+        assert_eq!(rates.take(Kind::Observe, (&session("a"), &owner("o"), 7), 20_000, 1_002), Ok(()));
+        // Nor does it count what somebody else asks in its name.
+        assert_eq!(rates.take(Kind::Raise, (&session("a"), &owner("p"), 8), 5_000, 1_002), Ok(()));
         // It never has more than at the beginning.
         assert!(take("a", 5_001, 10_000_000).is_err());
         assert_eq!(take("a", 5_000, 10_000_000), Ok(()));
@@ -212,7 +218,7 @@ mod tests {
         let rates = Rates::default();
         let mut refused = None;
         for n in 0..30_000 {
-            if let Err(text) = rates.take(Kind::Raise, &session(&n.to_string()), 7, 1, 0) {
+            if let Err(text) = rates.take(Kind::Raise, (&session(&n.to_string()), &owner("o"), 7), 1, 0) {
                 refused = Some((n, text));
                 break;
             }
@@ -220,11 +226,11 @@ mod tests {
         let (n, text) = refused.unwrap();
         assert!((20_000..=20_001).contains(&n) || n <= 24_096, "{n}: {text}");
         for pid in 0..20_000 {
-            let _ = rates.take(Kind::Raise, &session(&format!("s{pid}")), pid, 1, 0);
+            let _ = rates.take(Kind::Raise, (&session(&format!("s{pid}")), &owner("o"), pid), 1, 0);
         }
         assert!(rates.0.lock().unwrap().len() <= MOST_KNOWN + 2);
         // When the flood is over everybody is told apart again.
-        assert_eq!(rates.take(Kind::Raise, &session("new"), 9, 5_000, 60_000), Ok(()));
+        assert_eq!(rates.take(Kind::Raise, (&session("new"), &owner("o"), 9), 5_000, 60_000), Ok(()));
     }
 
     #[test]

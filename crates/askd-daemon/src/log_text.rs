@@ -46,7 +46,7 @@ pub(crate) fn text(event: &Event) -> String {
             None => format!("session {}", session.key),
         },
         Event::SessionEnded { why } => format!("session ended: {why}"),
-        Event::SubagentStarted { subagent, background } => format!(
+        Event::SubagentStarted { subagent, background, .. } => format!(
             "subagent {}{}",
             subagent.name.as_deref().unwrap_or(&subagent.work_id),
             if *background { ", in the background" } else { "" }

@@ -253,6 +253,15 @@ fn is_persons_shell(pid: u32) -> bool {
     shell::is_typed_into(&name, &arguments)
 }
 
+/// The topmost shell that somebody types into, of this process, its parents and what leads its POSIX session: its number
+/// and start.
+pub(crate) fn top_shell(pid: u32) -> Option<(u32, u64)> {
+    let top = |chain: Vec<Process>| chain.into_iter().rfind(|p| is_persons_shell(p.pid));
+    let leaders = || Stat::of(pid).map(|stat| chain_of_leader(stat.session));
+    let shell = top(chain(pid)).or_else(|| leaders().and_then(top))?;
+    Some((shell.pid, shell.start))
+}
+
 /// What started a process, as long as it lives: other requesters of the same agent are below it too.
 pub(crate) fn parent_of(pid: u32) -> Option<(u32, u64)> {
     let parent = Stat::of(pid)?.parent;
@@ -294,7 +303,8 @@ fn comm(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
 }
 
-fn cgroup(pid: u32) -> Option<String> {
+/// Control groups of a process, as the kernel writes them.
+pub(crate) fn cgroup(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
 }
 

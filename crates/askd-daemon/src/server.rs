@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use askd_core::{Command, LinkId};
+use askd_core::{Command, LinkId, Owner};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::engine::Engine;
 use crate::http::{self, Leave};
 use crate::limits::Seats;
+use crate::owner::Owners;
 use crate::peer::{self, Peer};
 
 /// Largest request head in bytes; hyper answers 431 beyond it.
@@ -44,6 +45,7 @@ pub(crate) struct Connection {
     /// It may not answer, as far as was known when it connected.
     pub(crate) looks_on: bool,
     parent: OnceLock<Option<(u32, u64)>>,
+    owner: OnceLock<Owner>,
     engine: Engine,
 }
 
@@ -51,6 +53,11 @@ impl Connection {
     /// What started the process that connected, looked at once.
     pub(crate) fn parent(&self) -> Option<(u32, u64)> {
         *self.parent.get_or_init(|| peer::parent_of(self.pid))
+    }
+
+    /// Behind whom that process stands, looked at once.
+    pub(crate) fn owner(&self, owners: &Owners) -> &Owner {
+        self.owner.get_or_init(|| owners.of(self.pid))
     }
 }
 
@@ -142,6 +149,7 @@ pub(crate) async fn serve(
             pid,
             looks_on,
             parent: OnceLock::new(),
+            owner: OnceLock::new(),
             engine: engine.clone(),
         };
         let (router, traffic, leaving) = (router.clone(), traffic.clone(), leaving.clone());

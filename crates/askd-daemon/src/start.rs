@@ -30,6 +30,7 @@ use crate::engine::{Engine, Outlets};
 use crate::http::{self, Attachments, Leave, RandomIds, Remotes, Shared};
 use crate::limits::Rates;
 use crate::origins::Origins;
+use crate::owner::Owners;
 use crate::peer::{self, Peer};
 use crate::publish::{self, Hub, What};
 use crate::server::{self, Door, Traffic};
@@ -191,6 +192,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             remotes: Remotes::default(),
             rates: Rates::default(),
             origins: Origins::default(),
+            owners: Owners::default(),
             tries: StdMutex::default(),
             leave,
             registered: StdMutex::new(BTreeMap::new()),

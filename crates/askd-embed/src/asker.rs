@@ -78,6 +78,7 @@ impl Asker {
             token: self.hash(),
             link: self.link,
             instance: None,
+            owner: None,
             place: None,
         };
         let command = askd_serve::raise::raise(raise.clone(), arrival)

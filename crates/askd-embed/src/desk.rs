@@ -303,6 +303,7 @@ impl<J: Journal> Desk<J> {
                 let seen = if ended { Seen::SessionEnded } else { Seen::TurnCancelled { subagent: None } };
                 let observe = Observe {
                     by: askd_core::Voice::All,
+                    owner: None,
                     session,
                     parent: None,
                     title: None,

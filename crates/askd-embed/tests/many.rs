@@ -40,6 +40,7 @@ fn raise(number: usize, id: AskId) -> Raise {
         gives_up_ms: None,
         grace_ms: 60_000,
         instance: None,
+        owner: None,
         own_prompt: None,
         needs_own_prompt: false,
         supersedes: None,

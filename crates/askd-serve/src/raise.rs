@@ -4,7 +4,7 @@ use askd_core::ask::{
     Action, Attendance, Choice, ChoiceKind, Class, OwnPrompt, Place, RequesterKind, Subagent,
 };
 use askd_core::command::{Command, Raise};
-use askd_core::{AskId, Cause, Decision, Hash256, Instance, LinkId, SessionKey};
+use askd_core::{AskId, Cause, Decision, Hash256, Instance, LinkId, Owner, SessionKey};
 use askd_wire as wire;
 
 /// What whoever takes an ask adds to it.
@@ -16,6 +16,8 @@ pub struct Arrival {
     pub link: LinkId,
     /// The agent's process, as far as the requester is believed.
     pub instance: Option<Instance>,
+    /// Behind whom the requester stands; `None`: the host, which has everything to itself.
+    pub owner: Option<Owner>,
     pub place: Option<Place>,
 }
 
@@ -86,6 +88,7 @@ pub fn raise(from: wire::RaiseAsk, arrival: Arrival) -> Result<Raise, String> {
         grace_ms: from.grace_secs.saturating_mul(1000),
         place: arrival.place,
         instance: arrival.instance,
+        owner: arrival.owner,
         own_prompt: from.own_prompt.map(|o| OwnPrompt { at: o.at, blocked: o.blocked }),
         needs_own_prompt: from.needs_own_prompt,
         supersedes,

@@ -2,7 +2,7 @@
 
 use askd_core::ask::Action;
 use askd_core::command::{Command, Observe, Seen};
-use askd_core::{AskId, Digest, Instance, SessionKey};
+use askd_core::{AskId, Digest, Instance, Owner, SessionKey};
 
 use crate::plan::AgentKind;
 use crate::story::tell;
@@ -31,6 +31,16 @@ pub(crate) struct Agent {
     unfinished: Vec<Wanted>,
     /// The person left for good.
     pub(crate) ended: bool,
+}
+
+impl Agent {
+    /// Scripts run in one shell, every other agent in its own, also after it was started again.
+    pub(crate) fn owner(&self) -> Owner {
+        match self.kind {
+            AgentKind::Script => Owner { name: "shell of scripts".to_owned(), since: 1 },
+            _ => Owner { name: format!("shell of {}", self.key), since: 1 },
+        }
+    }
 }
 
 /// A call that is to be made.
@@ -255,6 +265,7 @@ impl World {
         let agent = &self.agents[a];
         let observe = Observe {
             by: askd_core::Voice::All,
+            owner: Some(agent.owner()),
             session: agent.key.clone(),
             parent: agent.parent.clone(),
             title: None,

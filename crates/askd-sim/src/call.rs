@@ -136,6 +136,7 @@ impl World {
             gives_up_ms: None,
             grace_ms: 60_000,
             instance: Some(agent.instance.clone()),
+            owner: Some(agent.owner()),
             own_prompt: None,
             needs_own_prompt: false,
             supersedes: None,

@@ -245,6 +245,7 @@ impl World {
                         && f.handed_back.is_none()
                         && f.ask.class == Class::Tool
                         && f.ask.attendance == Attendance::Background
+                        && f.ask.requester.owner == ask.requester.owner
                         && self.ledger.line(&f.ask.lineage.session).last() == root.as_ref()
                 });
                 // What was settled in the same batch was still in the queue when this came.

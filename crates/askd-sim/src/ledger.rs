@@ -229,6 +229,7 @@ impl Ledger {
             Event::SessionEnded { .. } => {
                 let known = self.sessions.entry(key.clone()).or_default();
                 known.ended = true;
+                known.subagents.clear();
                 known.kept = known.overrides.stricter(&known.kept);
                 known.change(Stack::clear);
             }

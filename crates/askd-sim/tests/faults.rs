@@ -144,6 +144,7 @@ fn raise(n: u32) -> Raise {
         gives_up_ms: None,
         grace_ms: 60_000,
         instance: None,
+        owner: None,
         own_prompt: None,
         needs_own_prompt: false,
         supersedes: None,
@@ -164,6 +165,7 @@ fn action() -> Action {
 fn observe(name: &str, parent: Option<&str>, by: Option<Instance>, seen: Seen) -> Command {
     Command::Observe(Box::new(Observe {
         by: askd_core::Voice::All,
+        owner: None,
         session: session(name),
         parent: parent.map(session),
         title: None,

@@ -71,6 +71,7 @@ fn raise(n: u32) -> Raise {
         gives_up_ms: None,
         grace_ms: 60_000,
         instance: None,
+        owner: None,
         own_prompt: None,
         needs_own_prompt: false,
         supersedes: None,

@@ -139,6 +139,7 @@ fn raise(requester: usize, count: usize) -> Raise {
         gives_up_ms: None,
         grace_ms: 60_000,
         instance: None,
+        owner: None,
         own_prompt: None,
         needs_own_prompt: false,
         supersedes: None,

@@ -59,6 +59,7 @@ impl State {
             Event::SessionStarted { session } => {
                 let moves = self.sessions.get(key).is_some_and(|known| known.info.parent != session.parent);
                 let before = moves.then(|| self.root_of(key));
+                self.give_back(key);
                 match self.sessions.get_mut(key) {
                     Some(known) => {
                         known.info = (**session).clone();
@@ -70,24 +71,23 @@ impl State {
                         self.sessions.insert(key.clone(), Session::new((**session).clone(), record.at));
                     }
                 }
+                self.take_in(key);
                 if let Some(before) = before {
                     self.note_moved(key, &before);
                 }
             }
             Event::SessionEnded { .. } => {
+                self.give_back(key);
                 if let Some(session) = self.sessions.get_mut(key) {
                     session.end(record.at);
                     let asks: Vec<_> = session.asks.iter().copied().collect();
                     self.turn_over(asks);
                 }
             }
-            Event::SubagentStarted { subagent, background } => {
-                if let Some(session) = self.sessions.get_mut(key) {
-                    session.subagents.insert(
-                        subagent.work_id.clone(),
-                        Child { subagent: subagent.clone(), background: *background, ended: false },
-                    );
-                }
+            Event::SubagentStarted { subagent, background, owner } => {
+                let subagent = subagent.clone();
+                let child = Child { subagent, background: *background, ended: false, owner: owner.clone() };
+                self.bring(key, child);
             }
             Event::OverridesSet { overrides, .. } => {
                 if let Some(session) = self.sessions.get_mut(key) {
@@ -124,9 +124,9 @@ impl State {
                 settle(state, outcome.clone());
                 state.over_at = Some(at);
                 let (key, thread) = (state.session().clone(), state.ask.lineage.work_id().map(str::to_owned));
-                let class = state.ask.class;
+                let (class, owner) = (state.ask.class, state.ask.requester.owner.clone());
                 if let Some(session) = self.sessions.get_mut(&key) {
-                    session.waiting = session.waiting.saturating_sub(1);
+                    session.closed(owner.as_ref());
                     match (class, outcome.kind) {
                         // A person, or a default that a person accepted, said that it may go on.
                         (Class::Safety, OutcomeKind::Allowed) => drop(session.gates.remove(&thread)),
@@ -210,7 +210,9 @@ impl State {
             self.sessions.insert(key.clone(), Session::closed_before(&ask));
         }
         if let Some(session) = self.sessions.get_mut(key) {
-            session.waiting += u32::from(session.asks.insert(id));
+            if session.asks.insert(id) {
+                session.opened(ask.requester.owner.as_ref());
+            }
             if session.heard.elapsed(ask.asked_at) > 0 {
                 session.heard = ask.asked_at;
             }

@@ -4,49 +4,66 @@ use serde_json::{Map, Value};
 
 use crate::ask::{Action, Ask, Choice};
 use crate::command::Raise;
+use crate::id::Owner;
 
 use super::State;
+use super::shares::Full;
 
 /// What every ask costs besides its texts, about.
 const EACH: usize = 1024;
 const MIB: usize = 1024 * 1024;
 
 impl State {
-    /// Whether one more ask may be held, or which limit is reached and what to do about it.
+    /// Whether one more ask may be held, or which limit is reached and what to do about it. What is another owner's counts
+    /// for nothing but the whole, in whoever's name it was asked.
     pub(super) fn room_for(&self, raise: &Raise) -> Result<(), String> {
-        let limits = &self.settings;
-        let waiting = usize::try_from(self.waiting(&raise.session)).unwrap_or(usize::MAX);
-        if waiting >= limits.max_open_per_session {
+        let (limits, owner) = (&self.settings, raise.owner.as_ref());
+        let waiting = self.sessions.get(&raise.session).map_or(0, |s| s.waiting_of(owner));
+        if usize::try_from(waiting).is_ok_and(|waiting| waiting >= limits.max_open_per_session) {
             return Err(format!(
-                "session {} has {waiting} open asks, the limit is {}; answer or withdraw some of them first",
-                raise.session, limits.max_open_per_session
+                "session {} has {waiting} open asks{}, the limit is {}; answer or withdraw some of them first",
+                raise.session,
+                of(owner),
+                limits.max_open_per_session
             ));
         }
-        if self.asks.len() >= limits.max_held {
-            return Err(format!(
-                "askd holds {} asks that are open or not yet delivered, the limit is {}; answer or withdraw some of \
-                 them first",
-                self.asks.len(),
+        self.held.room(owner, (1, 0), limits.max_held).map_err(|full| match full {
+            Full::All { taken } => format!(
+                "askd holds {taken} asks that are open or not yet delivered, the limit is {}; answer or withdraw some \
+                 of them first",
                 limits.max_held
-            ));
-        }
+            ),
+            Full::Share { owner, has, left } => format!(
+                "askd holds {has} asks{} that are open or not yet delivered, and keeps room for {left} more for \
+                 others; answer or withdraw some of these first",
+                of(Some(owner))
+            ),
+        })?;
         let size = EACH + of_parts(&raise.action, &raise.options, &raise.extra);
-        if self.held_bytes.saturating_add(size) > limits.max_held_bytes {
-            return Err(format!(
-                "this ask has {size} bytes, and askd holds {} of at most {} MiB for asks that are open or not yet \
+        self.held_bytes.room(owner, (size, 0), limits.max_held_bytes).map_err(|full| match full {
+            Full::All { taken } => format!(
+                "this ask has {size} bytes, and askd holds {taken} of at most {} MiB for asks that are open or not yet \
                  delivered; answer or withdraw some of them first, or ask with less",
-                self.held_bytes,
                 limits.max_held_bytes / MIB
-            ));
-        }
+            ),
+            Full::Share { owner, has, left } => format!(
+                "this ask has {size} bytes, and askd holds {has} for asks{} that are open or not yet delivered; the \
+                 {left} that are left are kept for others; answer or withdraw some of these first, or ask with less",
+                of(Some(owner))
+            ),
+        })?;
         let root = raise.parent.as_ref().map_or_else(|| self.root_of(&raise.session), |p| self.root_of(p));
         let share = limits.max_held_bytes_per_session;
-        let held = self.held_by_root.get(&root).copied().unwrap_or(0);
+        let whose = (raise.owner.clone(), root);
+        let held = self.held_by_root.get(&whose).copied().unwrap_or(0);
+        let (_, root) = whose;
         if held.saturating_add(size) > share {
             return Err(format!(
-                "this ask has {size} bytes, and askd holds {held} of at most {} MiB for asks of {root} and its subagents \
-                 that are open or not yet delivered; answer or withdraw some of them first, or ask with less",
-                share / MIB
+                "this ask has {size} bytes, and askd holds {held} of at most {} MiB for asks of {root} and its \
+                 subagents{} that are open or not yet delivered; answer or withdraw some of them first, or ask with \
+                 less",
+                share / MIB,
+                of(owner)
             ));
         }
         Ok(())
@@ -55,22 +72,30 @@ impl State {
     /// Counted by the root that an ask was made under, which its record keeps: what is told of its session later moves
     /// nothing here.
     pub(super) fn hold(&mut self, ask: &Ask) {
-        let size = weight(ask);
-        self.held_bytes = self.held_bytes.saturating_add(size);
-        let of_root = self.held_by_root.entry(ask.lineage.root.clone()).or_default();
+        let (size, owner) = (weight(ask), &ask.requester.owner);
+        self.held.add(owner.as_ref(), 1);
+        self.held_bytes.add(owner.as_ref(), size);
+        let of_root = self.held_by_root.entry((owner.clone(), ask.lineage.root.clone())).or_default();
         *of_root = of_root.saturating_add(size);
     }
 
     pub(super) fn release(&mut self, ask: &Ask) {
-        let size = weight(ask);
-        self.held_bytes = self.held_bytes.saturating_sub(size);
-        if let Some(of_root) = self.held_by_root.get_mut(&ask.lineage.root) {
+        let (size, owner) = (weight(ask), &ask.requester.owner);
+        self.held.take_off(owner.as_ref(), 1);
+        self.held_bytes.take_off(owner.as_ref(), size);
+        let whose = (owner.clone(), ask.lineage.root.clone());
+        if let Some(of_root) = self.held_by_root.get_mut(&whose) {
             *of_root = of_root.saturating_sub(size);
             if *of_root == 0 {
-                self.held_by_root.remove(&ask.lineage.root);
+                self.held_by_root.remove(&whose);
             }
         }
     }
+}
+
+/// Whose, where it is somebody's.
+pub(super) fn of(owner: Option<&Owner>) -> String {
+    owner.map_or_else(String::new, |owner| format!(" from {owner}"))
 }
 
 /// Bytes that an ask holds, about.

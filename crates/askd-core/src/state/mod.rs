@@ -3,6 +3,7 @@
 mod answer;
 mod apply;
 mod awaited;
+mod brought;
 mod decided;
 mod delivery;
 mod dispatch;
@@ -12,6 +13,7 @@ mod observe;
 mod policy;
 mod raise;
 mod session;
+mod shares;
 mod slots;
 mod timeout;
 
@@ -22,7 +24,7 @@ use crate::ask::{Ask, Decision};
 use crate::digest::Digest;
 use crate::event::{CallInfo, Change, Event, LateAnswer, Note, Record, SurfaceInfo};
 use crate::handle::Handle;
-use crate::id::{AskId, Instance, LinkId, SessionKey, StreamId, SurfaceId, TokenHash};
+use crate::id::{AskId, Instance, LinkId, Owner, SessionKey, StreamId, SurfaceId, TokenHash};
 use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Verdict};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
@@ -68,10 +70,14 @@ pub struct State {
     /// Asks that hold an answer which a repeated call may use.
     late: BTreeSet<AskId>,
     timers: timeout::Timers,
-    /// Bytes that the asks in memory hold.
-    held_bytes: usize,
-    /// Of these, what the asks of each root hold.
-    held_by_root: BTreeMap<SessionKey, usize>,
+    /// Number of asks in memory.
+    held: shares::Shares,
+    /// Bytes that these hold.
+    held_bytes: shares::Shares,
+    /// Of these, what each owner's asks of each root hold.
+    held_by_root: BTreeMap<(Option<Owner>, SessionKey), usize>,
+    /// Bytes that live sessions and their subagents hold.
+    brought: shares::Shares,
     /// When this memory began.
     opened: Option<Stamp>,
     /// Asks that changed since the last sweep.
@@ -490,11 +496,13 @@ impl State {
     /// Forgets what a failed commit may have left of a session; the journal's events of it are loaded next. `exists`:
     /// the journal knows the session at all.
     pub fn forget_session(&mut self, key: &SessionKey, exists: bool) {
+        self.give_back(key);
         if !exists {
             self.sessions.remove(key);
         } else if let Some(session) = self.sessions.get_mut(key) {
             session.reset();
         }
+        self.take_in(key);
     }
 
     /// Forgets what a failed commit may have left of the daemon's own stream.
@@ -541,7 +549,7 @@ impl State {
         if let Some(session) = self.sessions.get_mut(ask.session()) {
             session.asks.remove(&id);
             if ask.is_open() {
-                session.waiting = session.waiting.saturating_sub(1);
+                session.closed(ask.ask.requester.owner.as_ref());
             }
         }
         self.unlink(id, &ask.link);

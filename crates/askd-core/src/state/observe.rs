@@ -6,7 +6,7 @@ use crate::ask::Subagent;
 use crate::command::{Observe, Reply, Seen, Voice};
 use crate::event::{CallInfo, Change, Event, Note, Record, SessionInfo, SpawnSeen};
 use crate::gate::{CallPlace, Repeated};
-use crate::id::{AskId, Instance, SessionKey, StreamId, TokenHash};
+use crate::id::{AskId, Instance, Owner, SessionKey, StreamId, TokenHash};
 use crate::outcome::{Cause, Delivery};
 use crate::refusal::Refusal;
 use crate::time::Now;
@@ -32,7 +32,10 @@ impl State {
             return Handled::refused(Refusal::Malformed(wrong));
         }
         let key = &seen.session;
-        let mut changes = Vec::new();
+        let mut changes = match self.room_to_bring(seen, now) {
+            Ok(changes) => changes,
+            Err(limit) => return Handled::refused(Refusal::CapReached(limit)),
+        };
         let mut repeated = None;
         let voice = &seen.by;
         let own = self.is_own_side(key, voice);
@@ -53,7 +56,9 @@ impl State {
                 // Others name nobody's children.
                 let known = self.sessions.get(key).and_then(|s| s.subagents.get(work_id));
                 if own || known.is_none() {
-                    self.subagent_started(key, told, call.as_deref().filter(|_| own), own, now, &mut changes);
+                    let owner = seen.owner.as_ref();
+                    let call = call.as_deref().filter(|_| own);
+                    self.subagent_started((key, owner), told, call, own, now, &mut changes);
                 }
             }
             Seen::SubagentEnded { work_id } => {
@@ -184,7 +189,14 @@ impl State {
                 .and_then(|s| s.info.instance.clone())
                 .or_else(|| seen.instance.clone().filter(|_| own)),
             place: seen.place.clone().filter(|_| own).or_else(|| live.and_then(|s| s.info.place.clone())),
+            owner: live.map_or(&seen.owner, |s| &s.info.owner).clone(),
         };
+        if let Some(known) = live
+            && !self.may_grow(&known.info, &info)
+        {
+            info.title.clone_from(&known.info.title);
+            info.place.clone_from(&known.info.place);
+        }
         if known.is_none_or(|s| s.ended || s.info != info) {
             let event = Event::SessionStarted { session: Box::new(info.clone()) };
             changes.push(session_record(&seen.session, now, event));
@@ -231,7 +243,7 @@ impl State {
 
     fn subagent_started(
         &self,
-        key: &SessionKey,
+        (key, owner): (&SessionKey, Option<&Owner>),
         mut told: Subagent,
         call: Option<&str>,
         own: bool,
@@ -262,7 +274,12 @@ impl State {
             background |= known.background;
         }
         if known.is_none_or(|c| c.ended || c.subagent != told || c.background != background) {
-            changes.push(session_record(key, now, Event::SubagentStarted { subagent: told, background }));
+            let owner = known.map_or(owner, |known| known.owner.as_ref()).cloned();
+            changes.push(session_record(
+                key,
+                now,
+                Event::SubagentStarted { subagent: told, background, owner },
+            ));
         }
     }
 

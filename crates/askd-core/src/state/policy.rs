@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::ask::{AtDeadline, Attendance, Choice, Class, Decision, Policy, RemoteSilence, plain};
 use crate::command::Raise;
 use crate::event::{Change, Event, Note, Record};
-use crate::id::{AskId, SessionKey, StreamId};
+use crate::id::{AskId, Owner, SessionKey, StreamId};
 use crate::outcome::duration;
 use crate::overrides::Overrides;
 use crate::refusal::Refusal;
@@ -101,8 +101,9 @@ impl State {
         self.overrides = before;
     }
 
-    /// A background tool ask more than the queue takes: `cap + 1` are open already in this session's tree.
-    pub(super) fn queue_is_full(&self, root: &SessionKey, cap: u32) -> bool {
+    /// A background tool ask more than the queue takes: `cap + 1` of this owner are open already in this session's tree.
+    /// What somebody else asks in its name takes no place in its queue.
+    pub(super) fn queue_is_full(&self, root: &SessionKey, owner: Option<&Owner>, cap: u32) -> bool {
         let room = usize::try_from(cap).unwrap_or(usize::MAX).saturating_add(1);
         let in_queue = |id: &AskId| {
             self.asks.get(id).is_some_and(|a| {
@@ -110,6 +111,7 @@ impl State {
                     && !a.is_handed_back()
                     && a.ask.class == Class::Tool
                     && a.ask.attendance == Attendance::Background
+                    && a.ask.requester.owner.as_ref() == owner
             })
         };
         let open = self

@@ -43,14 +43,18 @@ impl State {
             return Handled::refused(Refusal::CapReached(limit));
         }
 
-        let mut changes = Vec::new();
+        let seen = observed(raise);
+        let mut changes = match self.room_to_bring(&seen, now) {
+            Ok(changes) => changes,
+            Err(limit) => return Handled::refused(Refusal::CapReached(limit)),
+        };
         if let Some(old) = raise.supersedes
             && let Some(ask) = self.asks.get(&old)
             && ask.ask.requester.token == raise.token
         {
             changes.extend(cancel(old, ask, Cause::Superseded, None, now));
         }
-        let info = self.announce(&observed(raise), Teller::Asks(raise.token), now, &mut changes);
+        let info = self.announce(&seen, Teller::Asks(raise.token), now, &mut changes);
         let root = info.root;
         let thread = self.thread_of_call(raise);
         let subagent =
@@ -89,6 +93,7 @@ impl State {
                 kind: raise.kind,
                 token: raise.token,
                 instance: raise.instance.clone(),
+                owner: raise.owner.clone(),
                 grace_ms: raise.grace_ms,
                 own_prompt: raise.own_prompt.clone(),
             },
@@ -140,7 +145,7 @@ impl State {
             return without().unwrap_or_default();
         }
         let queued = ask.class == Class::Tool && ask.attendance == Attendance::Background;
-        if queued && self.queue_is_full(root, settings.queue_cap) {
+        if queued && self.queue_is_full(root, raise.owner.as_ref(), settings.queue_cap) {
             return match ask.policy.at_deadline {
                 AtDeadline::HandBack => {
                     hand_back(own.map_or("agent", |o| o.at.as_str()), "the queue is full")
@@ -280,6 +285,7 @@ fn reattach(id: AskId, ask: &AskState, raise: &Raise, now: Now) -> Handled {
 fn observed(raise: &Raise) -> Observe {
     Observe {
         by: Voice::All,
+        owner: raise.owner.clone(),
         session: raise.session.clone(),
         parent: raise.parent.clone(),
         title: raise.title.clone(),

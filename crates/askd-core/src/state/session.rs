@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::ask::{Ask, Subagent};
 use crate::event::{CallInfo, SessionInfo, SpawnSeen};
 use crate::gate::Gate;
-use crate::id::AskId;
+use crate::id::{AskId, Owner};
 use crate::overrides::Overrides;
 use crate::time::Stamp;
 
 /// Calls and spawns of one session that are remembered at most; older ones are forgotten, which costs a correlation and
 /// never makes a wrong one.
 const REMEMBERED: usize = 1024;
+/// Subagents of one session beyond which those that have ended are forgotten.
+pub(super) const MOST_SUBAGENTS: usize = 1024;
 
 /// One conversation. Calls and spawns are in memory only.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub struct Session {
     pub(super) stands_in: bool,
     /// Number of open asks.
     pub waiting: u32,
+    /// The same by whose they are.
+    waiting_of: BTreeMap<Option<Owner>, u32>,
     pub(super) subagents: BTreeMap<String, Child>,
     pub(super) calls: BTreeMap<String, CallInfo>,
     call_order: VecDeque<String>,
@@ -45,6 +49,7 @@ pub(super) struct Child {
     pub(super) subagent: Subagent,
     pub(super) background: bool,
     pub(super) ended: bool,
+    pub(super) owner: Option<Owner>,
 }
 
 impl Session {
@@ -57,6 +62,7 @@ impl Session {
             heard: started,
             stands_in: false,
             waiting: 0,
+            waiting_of: BTreeMap::new(),
             subagents: BTreeMap::new(),
             calls: BTreeMap::new(),
             call_order: VecDeque::new(),
@@ -83,6 +89,7 @@ impl Session {
                 .clone()
                 .filter(|_| ask.requester.kind != crate::ask::RequesterKind::Spool),
             place: lineage.place.clone(),
+            owner: ask.requester.owner.clone(),
         };
         let mut session = Self::new(info, ask.asked_at);
         session.stands_in = true;
@@ -90,10 +97,33 @@ impl Session {
         session
     }
 
-    /// Nothing more will be seen of its calls.
+    /// One more ask is open.
+    pub(super) fn opened(&mut self, owner: Option<&Owner>) {
+        self.waiting += 1;
+        *self.waiting_of.entry(owner.cloned()).or_default() += 1;
+    }
+
+    pub(super) fn closed(&mut self, owner: Option<&Owner>) {
+        self.waiting = self.waiting.saturating_sub(1);
+        let owner = owner.cloned();
+        if let Some(waiting) = self.waiting_of.get_mut(&owner) {
+            *waiting = waiting.saturating_sub(1);
+            if *waiting == 0 {
+                self.waiting_of.remove(&owner);
+            }
+        }
+    }
+
+    /// Number of open asks of one owner.
+    pub(super) fn waiting_of(&self, owner: Option<&Owner>) -> u32 {
+        self.waiting_of.get(&owner.cloned()).copied().unwrap_or(0)
+    }
+
+    /// Nothing more will be seen of its calls and subagents.
     pub(super) fn end(&mut self, at: Stamp) {
         self.ended = true;
         self.ended_at = Some(at);
+        self.subagents.clear();
         self.calls.clear();
         self.call_order.clear();
         self.spawns.clear();
@@ -132,6 +162,22 @@ impl Session {
     /// Subagents that have not ended.
     pub fn live_subagents(&self) -> impl Iterator<Item = &Subagent> {
         self.subagents.values().filter(|c| !c.ended).map(|c| &c.subagent)
+    }
+
+    /// Those above a live one stay: a cancel of theirs reaches it.
+    pub(super) fn forget_ended_subagents(&mut self) -> Vec<Child> {
+        let mut needed = BTreeSet::new();
+        for (work_id, child) in self.subagents.iter().filter(|(_, child)| !child.ended) {
+            let mut at = Some((work_id, child));
+            // A loop in what an agent tells ends at the first repetition.
+            while let Some((_, child)) = at.filter(|(work_id, _)| needed.insert((*work_id).clone())) {
+                at = child.subagent.parent.as_ref().and_then(|above| self.subagents.get_key_value(above));
+            }
+        }
+        self.subagents
+            .extract_if(.., |work_id, _| !needed.contains(work_id))
+            .map(|(_, child)| child)
+            .collect()
     }
 
     /// True when the call was not known before.
@@ -204,8 +250,35 @@ mod tests {
             cwd: None,
             instance: None,
             place: None,
+            owner: None,
         };
         Session::new(info, at)
+    }
+
+    #[test]
+    fn s7_subagents_that_ended_are_forgotten_but_for_those_above_a_live_one() {
+        let now = Stamp { boot: BootId(uuid::Uuid::nil()), boot_ms: 1, wall_ms: 1 };
+        let mut session = session(now);
+        for (work_id, parent, ended) in [
+            ("top", None, true),
+            ("middle", Some("top"), true),
+            ("live", Some("middle"), false),
+            ("loop", Some("loop"), false),
+            ("gone", Some("top"), true),
+        ] {
+            let subagent = Subagent {
+                work_id: work_id.to_owned(),
+                name: None,
+                kind: None,
+                depth: None,
+                parent: parent.map(str::to_owned),
+            };
+            let child = Child { subagent, background: false, ended, owner: None };
+            session.subagents.insert(work_id.to_owned(), child);
+        }
+        let gone: Vec<_> = session.forget_ended_subagents().into_iter().map(|c| c.subagent.work_id).collect();
+        assert_eq!(gone, ["gone"]);
+        assert!(session.is_within(Some("live"), "top"));
     }
 
     #[test]

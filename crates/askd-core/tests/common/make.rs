@@ -3,8 +3,8 @@
 use askd_core::ask::{Action, Attendance, Choice, ChoiceKind, Class, OwnPrompt, RequesterKind, Subagent};
 use askd_core::event::{CallInfo, Scope, SpawnSeen, SurfaceInfo};
 use askd_core::{
-    Answer, AskId, Command, Decision, Digest, Hash256, Instance, LinkId, Observe, Raise, Refusal, Reply,
-    Seen, SessionKey, SurfaceId, TokenHash,
+    Answer, AskId, Command, Decision, Digest, Hash256, Instance, LinkId, Observe, Owner, Raise, Refusal,
+    Reply, Seen, SessionKey, SurfaceId, TokenHash,
 };
 use uuid::Uuid;
 
@@ -24,6 +24,10 @@ pub fn session(name: &str) -> SessionKey {
 
 pub fn instance(pid: u32) -> Instance {
     Instance { host: "box".to_owned(), pid, start: 7 }
+}
+
+pub fn owner(shell: u32) -> Owner {
+    Owner { name: format!("shell {shell}"), since: 7 }
 }
 
 pub fn action(command: &str) -> Action {
@@ -82,6 +86,7 @@ pub fn raise(n: u32, in_session: &str) -> Raise {
         gives_up_ms: None,
         grace_ms: 60_000,
         instance: None,
+        owner: None,
         own_prompt: None,
         needs_own_prompt: false,
         supersedes: None,
@@ -124,6 +129,7 @@ pub fn answer(ask: AskId, digest: Digest, decision: Decision) -> Answer {
 pub fn seen(in_session: &str, seen: Seen) -> Command {
     Command::Observe(Box::new(Observe {
         by: askd_core::Voice::All,
+        owner: None,
         session: session(in_session),
         parent: None,
         title: None,

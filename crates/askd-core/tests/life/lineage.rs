@@ -239,6 +239,7 @@ fn c8_an_ask_of_a_session_that_had_ended_counts_after_a_restart() {
     world
         .run(&Command::Observe(Box::new(Observe {
             by: Voice::All,
+            owner: None,
             session: session("a"),
             parent: None,
             title: None,
@@ -289,6 +290,7 @@ fn s7_names_that_are_too_long_and_loops_are_refused() {
     }
     let looped = Command::Observe(Box::new(Observe {
         by: Voice::All,
+        owner: None,
         session: session("a"),
         parent: Some(session("a")),
         title: None,
@@ -383,6 +385,7 @@ fn s7_sessions_that_nobody_ends_are_ended_when_nothing_is_heard_of_them() {
 fn told(name: &str, parent: Option<&str>, by: Option<u32>) -> Command {
     Command::Observe(Box::new(Observe {
         by: Voice::All,
+        owner: None,
         session: session(name),
         parent: parent.map(session),
         title: None,

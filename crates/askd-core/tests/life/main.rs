@@ -14,4 +14,5 @@ mod model;
 mod overrides;
 mod property;
 mod races;
+mod shares;
 mod soak;

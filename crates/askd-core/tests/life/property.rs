@@ -294,8 +294,14 @@ fn transition() -> impl Strategy<Value = Transition> {
 
 fn settings() -> impl Strategy<Value = Settings> {
     let silence = (prop_oneof![2 => Just(0u64), 1 => Just(45_000)], decision());
-    (decision(), decision(), any::<bool>(), 0..2u32, silence).prop_map(
-        |(tool, safety, set, remotes, silence)| Settings {
+    let most = (
+        prop_oneof![3 => Just(10_000usize), 1 => Just(2)],
+        prop_oneof![3 => Just(50_000usize), 1 => Just(6)],
+    );
+    (decision(), decision(), any::<bool>(), 0..2u32, silence, most).prop_map(
+        |(tool, safety, set, remotes, silence, most)| Settings {
+            max_open_per_session: most.0,
+            max_held: most.1,
             queue_cap: 0,
             remote_timeout_ms: silence.0,
             remote_action: silence.1,

@@ -38,6 +38,7 @@ fn raise(number: u128, agent: &Instance) -> Raise {
         gives_up_ms: None,
         grace_ms: 60_000,
         instance: Some(agent.clone()),
+        owner: None,
         own_prompt: None,
         needs_own_prompt: false,
         supersedes: None,

@@ -77,7 +77,9 @@ async fn raise(
     };
     let hash = Hash256::of(token.as_bytes());
     let session = SessionKey { agent: body.agent.clone(), session: body.session.clone() };
-    if let Err(limit) = app.rates.take(Kind::Raise, &session, connection.pid, 1, clock::boot_ms())
+    let owner = connection.owner(&app.owners);
+    let who = (&session, owner, connection.pid);
+    if let Err(limit) = app.rates.take(Kind::Raise, who, 1, clock::boot_ms())
         // Who comes back to an ask of its own makes nothing new.
         && app.engine.of_requester(hash, body.key.clone()).await.is_none()
     {
@@ -88,6 +90,7 @@ async fn raise(
         token: hash,
         link: connection.link,
         host: &app.host,
+        owner: owner.clone(),
         pid: connection.pid,
     };
     let raise = convert::raise(body, &arrival).map_err(Refused::malformed)?;
@@ -274,11 +277,13 @@ async fn observe(
     }
     let session = SessionKey { agent: body.agent.clone(), session: body.session.clone() };
     let count = body.observations.len();
+    let owner = connection.owner(&app.owners);
     app.rates
-        .take(Kind::Observe, &session, connection.pid, count, clock::boot_ms())
+        .take(Kind::Observe, (&session, owner, connection.pid), count, clock::boot_ms())
         .map_err(|limit| Refused::from_refusal(&Refusal::CapReached(limit), None))?;
     let by = voice(&app, &session, &connection, &headers).await?;
-    let seen = convert::observations(body, by, &app.host, connection.pid).map_err(Refused::malformed)?;
+    let seen = convert::observations(body, (by, owner.clone()), &app.host, connection.pid)
+        .map_err(Refused::malformed)?;
     let mut repeated = None;
     for observation in seen {
         let call = match &observation.seen {

@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::limits::Rates;
 use crate::origins::Origins;
+use crate::owner::Owners;
 use crate::publish::Hub;
 use crate::settings::Live;
 use crate::tries::Tries;
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) remotes: Remotes,
     pub(crate) rates: Rates,
     pub(crate) origins: Origins,
+    pub(crate) owners: Owners,
     /// Refused attempts at what is a person's to do.
     pub(crate) tries: std::sync::Mutex<Tries>,
     /// Set once: why the daemon is to leave.

@@ -218,6 +218,7 @@ fn old(number: u64) -> Raise {
         gives_up_ms: None,
         grace_ms: 0,
         instance: None,
+        owner: None,
         own_prompt: None,
         needs_own_prompt: false,
         supersedes: None,

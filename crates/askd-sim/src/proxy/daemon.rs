@@ -157,7 +157,7 @@ impl Daemon {
         let id = AskId(Uuid::from_u128(self.ids));
         let pid = self.life;
         let instance = (pid > 0).then(|| Instance { host: "here".to_owned(), pid, start: pid.into() });
-        let arrival = Arrival { id, token: self.token(), link, instance, place: None };
+        let arrival = Arrival { id, token: self.token(), link, instance, owner: None, place: None };
         let raise = raise(from.clone(), arrival).unwrap();
         match self.run(&Command::Raise(Box::new(raise)))? {
             Reply::Raised(id) | Reply::Reattached(id) => Ok(id),
@@ -207,6 +207,7 @@ impl Daemon {
             let seen = seen(observation.clone());
             let observe = Observe {
                 by: askd_core::Voice::All,
+                owner: None,
                 session: key(&batch.session),
                 parent: batch.parent.as_ref().map(key),
                 title: None,

@@ -336,6 +336,40 @@ fn s1_s2_another_agents_ask_in_a_sessions_name_takes_nothing_over_and_the_next_p
 }
 
 #[test]
+fn s7_t13_what_another_terminal_asks_in_a_sessions_name_takes_no_place_in_its_queue() {
+    let world = World::new();
+    world.start();
+    let askd = env!("CARGO_BIN_EXE_askd");
+    let asks = |terminal: &mut Pty, who: &str, count: usize| {
+        // In shells below the terminal's own, as an agent's are.
+        let ask = format!(
+            "(for n in {{1..{count}}}; do ({askd} ask --tool Bash --input '{{\"command\":\"{who} '$n'\"}}' --session shared \
+             --background &) ; done)\r"
+        );
+        terminal.keys(&ask);
+    };
+    let all = |who: &str, state: &str| {
+        let list = world.json(&["ls", "--all", "--json"]);
+        let of = |ask: &&Value| {
+            ask["state"] == state
+                && ask["action"]["input"]["command"].as_str().is_some_and(|text| text.starts_with(who))
+        };
+        list.as_array().unwrap().iter().filter(of).cloned().collect::<Vec<_>>()
+    };
+    let mut one = Pty::start_program(&world, "bash", &["--norc", "-i"]);
+    asks(&mut one, "stranger", 8);
+    let over = until("a full queue", || Some(all("stranger", "settled")).filter(|asks| asks.len() == 2));
+    assert!(over.iter().all(|ask| ask["outcome"]["cause"] == "overflow"), "{over:?}");
+    assert_eq!(all("stranger", "open").len(), 6);
+    // The same from another terminal, whose session it is: its queue is empty.
+    let mut two = Pty::start_program(&world, "bash", &["--norc", "-i"]);
+    asks(&mut two, "own", 6);
+    until("its own asks", || (all("own", "open").len() + all("own", "settled").len() == 6).then_some(()));
+    assert_eq!(all("own", "settled"), Vec::<Value>::new());
+    world.must(&["daemon", "stop"]);
+}
+
+#[test]
 fn s7_hundreds_of_megabytes_of_asks_are_refused_and_memory_stays_bounded() {
     const MIB: usize = 1024 * 1024;
     let world = World::new();
@@ -374,15 +408,15 @@ fn s7_hundreds_of_megabytes_of_asks_are_refused_and_memory_stays_bounded() {
             201 => taken.push(body["ask"]["id"].as_str().unwrap().to_owned()),
             _ => {
                 assert_eq!((status, &body["code"]), (429, &json!("cap_reached")), "{}", body["detail"]);
-                assert!(body["detail"].as_str().unwrap().contains("128 MiB"), "{body}");
+                assert!(body["detail"].as_str().unwrap().contains("kept for others"), "{body}");
                 refused += 1;
             }
         }
     }
-    assert_eq!((taken.len(), refused), (7, 25));
+    // Whatever names it uses, it has no more than a part of what all have.
+    assert_eq!((taken.len(), refused), (3, 29));
     // An agent is told nothing, so it asks by itself; a script is told why.
     let mut requester = requester(&world, token);
-    assert_eq!(post(&mut requester, "/v1/asks", &sized("rest", 15 * MIB)).0, 201);
     let event = json!({
         "session_id": "s2", "transcript_path": "/nowhere", "cwd": "/tmp", "hook_event_name": "PermissionRequest",
         "tool_name": "Bash", "tool_input": {"command": "z".repeat(2 * MIB)},
@@ -391,14 +425,22 @@ fn s7_hundreds_of_megabytes_of_asks_are_refused_and_memory_stays_bounded() {
     hook.stdin.take().unwrap().write_all(event.to_string().as_bytes()).unwrap();
     let hook = hook.wait_with_output().unwrap();
     assert_eq!((hook.status.code(), hook.stdout.len()), (Some(0), 0));
-    assert!(String::from_utf8_lossy(&hook.stderr).contains("128 MiB"), "{hook:?}");
+    assert!(String::from_utf8_lossy(&hook.stderr).contains("kept for others"), "{hook:?}");
     let input = json!({"command": "z".repeat(2 * MIB)}).to_string();
     let ran = world.run_with(&["ask", "--tool", "Bash", "--input", "-"], &input);
     assert_eq!((ran.code, ran.err.contains("answer or withdraw")), (Some(4), true), "{ran:?}");
     // Small asks go on, and all of them can be listed.
     let small = world.ask("small", &[]);
     assert_eq!(world.open("small")["state"], "open");
-    assert_eq!(Answers::connect(&places(&world)).unwrap().list(false).unwrap().len(), 9);
+    // Another terminal has room of its own.
+    std::fs::write(world.home().join("large"), &input).unwrap();
+    let mut tab = Pty::start_program(&world, "bash", &["--norc", "-i"]);
+    let askd = env!("CARGO_BIN_EXE_askd");
+    tab.keys(&format!("{askd} ask --tool Large --input - < ~/large\r"));
+    let list = || Answers::connect(&places(&world)).unwrap().list(false).unwrap();
+    until("its ask", || list().iter().any(|ask| ask.action.tool == "Large").then_some(()));
+    assert_eq!(list().len(), 5);
+    drop(tab);
     // Nothing was decided by it, and room comes back.
     for id in &taken {
         let (status, _) =

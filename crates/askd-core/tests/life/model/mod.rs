@@ -71,6 +71,8 @@ pub struct Model {
     pub now: i64,
     pub wall: i64,
     pub boot: u128,
+    /// Asks that are in memory.
+    pub held: BTreeSet<AskId>,
     pub parents: BTreeMap<SessionKey, SessionKey>,
     /// Live sessions and their processes.
     live: BTreeMap<SessionKey, Option<Instance>>,

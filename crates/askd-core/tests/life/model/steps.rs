@@ -178,6 +178,7 @@ impl Model {
                 }
                 let ended = self.live.extract_if(.., |_, of| of.as_ref() == Some(instance));
                 let ended: Vec<_> = ended.map(|(key, _)| key).collect();
+                self.children.retain(|(key, _), _| !ended.contains(key));
                 for ask in self.asks.values_mut().filter(|a| ended.contains(&a.ask.lineage.session)) {
                     ask.turn_over = true;
                 }
@@ -234,6 +235,9 @@ impl Model {
             }
             return "reattached";
         }
+        if self.is_full_for(raise) {
+            return "cap";
+        }
         let named = raise.supersedes.and_then(|id| self.asks.get_mut(&id));
         if let Some(old) = named.filter(|a| a.ask.requester.token == raise.token) {
             old.cancel(Cause::Superseded, now);
@@ -289,6 +293,20 @@ impl Model {
         }
         self.asks.insert(ask.id, new);
         "raised"
+    }
+
+    /// So many are open in the session, or so many are in memory. Of its own owner's, and of all: what one owner has, as a
+    /// part of all there may be, is at most the square of what is left then.
+    fn is_full_for(&self, raise: &Raise) -> bool {
+        let its = |a: &&MAsk| a.ask.requester.owner == raise.owner;
+        let here = |a: &&MAsk| a.is_open() && a.ask.lineage.session == raise.session;
+        // What it is to take the place of is read back.
+        let held = |a: &&MAsk| self.held.contains(&a.ask.id) || Some(a.ask.id) == raise.supersedes;
+        let most = self.settings.max_held;
+        let Some(left) = most.checked_sub(self.asks.values().filter(held).count() + 1) else { return true };
+        let own = self.asks.values().filter(held).filter(its).count() + 1;
+        let waiting = self.asks.values().filter(here).filter(its).count();
+        waiting >= self.settings.max_open_per_session || raise.owner.is_some() && own * most > left * left
     }
 
     fn answer(&mut self, answer: &Answer) -> &'static str {
@@ -386,6 +404,7 @@ impl Model {
                 let ended = self.live.keys().filter(|key| own && self.tree(session, key));
                 let ended: Vec<_> = ended.cloned().collect();
                 self.live.retain(|key, _| !ended.contains(key));
+                self.children.retain(|(key, _), _| !ended.contains(key));
             }
             Seen::SubagentStarted { work_id, parent, .. } => {
                 let key = (session.clone(), work_id.clone());

@@ -127,6 +127,7 @@ impl Run {
 
     fn command_in_both(&mut self, command: &Command) {
         let outcomes: Vec<_> = self.world.state.asks().map(|(id, a)| (id, a.outcome.clone())).collect();
+        self.model.held = outcomes.iter().map(|(id, _)| *id).collect();
         let records = self.world.history.len();
         let reply = self.world.run(command);
         let asked = self.world.history[records..].iter().find_map(|record| match &record.event {
@@ -179,6 +180,7 @@ impl Run {
         let session = make::session(name);
         Command::Observe(Box::new(Observe {
             by: Voice::All,
+            owner: None,
             session,
             parent,
             title: None,
@@ -223,6 +225,7 @@ impl Run {
             gives_up_ms: spec.gives_up_ms,
             grace_ms: if spec.hook { 0 } else { spec.grace_ms },
             instance: spec.instance.map(|n| make::instance(u32::from(n))),
+            owner: (spec.token > 0).then(|| make::owner(u32::from(spec.token))),
             own_prompt: spec.own_prompt.then(|| make::own_prompt(false)),
             needs_own_prompt: spec.needs_own_prompt,
             supersedes: spec.supersedes.and_then(|n| self.pick(n)),

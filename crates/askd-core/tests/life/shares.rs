@@ -1,0 +1,190 @@
+//! What one owner holds takes no place of another's, in whoever's name it was asked.
+
+use askd_core::ask::Attendance;
+use askd_core::{Cause, Command, Decision, Handled, Observe, Raise, Refusal, Reply, Seen, Settings, Voice};
+
+use crate::common::World;
+use crate::common::make::{id, owner, raise, session, subagent_started};
+
+/// An ask of `bytes` bytes and more, by a requester behind this shell.
+fn by(shell: u32, n: u32, in_session: &str, bytes: usize) -> Raise {
+    let mut raise = Raise { owner: Some(owner(shell)), ..raise(n, in_session) };
+    raise.action.input = Some(format!("\"{}\"", "x".repeat(bytes)));
+    raise
+}
+
+fn full(world: &mut World, command: Command) -> String {
+    match world.run(&command) {
+        Err(Refusal::CapReached(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn raised(raise: Raise) -> Command {
+    Command::Raise(Box::new(raise))
+}
+
+fn told(shell: u32, in_session: &str, parent: Option<&str>, seen: Seen) -> Observe {
+    Observe {
+        by: Voice::All,
+        owner: Some(owner(shell)),
+        session: session(in_session),
+        parent: parent.map(session),
+        title: None,
+        cwd: None,
+        instance: None,
+        place: None,
+        seen,
+    }
+}
+
+#[test]
+fn s7_asks_in_anothers_name_take_none_of_its_room() {
+    let settings = Settings {
+        max_held_bytes: 100_000,
+        max_held_bytes_per_session: 20_000,
+        max_open_per_session: 3,
+        ..Settings::default()
+    };
+    let mut world = World::new(settings);
+    for n in 0..3 {
+        world.raise(&by(1, n, "b", 4_000));
+    }
+    let text = full(&mut world, raised(by(1, 9, "b", 10)));
+    assert!(text.contains("3 open asks from shell 1") && text.contains("answer or withdraw"), "{text}");
+    // The session's own side has all that it would have without them.
+    for n in 10..12 {
+        world.raise(&by(2, n, "b", 7_000));
+    }
+    let text = full(&mut world, raised(by(2, 12, "b", 4_000)));
+    assert!(text.contains("b and its subagents from shell 2"), "{text}");
+    world.raise(&by(2, 12, "b", 10));
+    // Other names do not help who has its share, also not after a restart.
+    world.raise(&by(1, 20, "x", 8_000));
+    world.crash();
+    let text = full(&mut world, raised(by(1, 21, "y", 16_000)));
+    assert!(text.contains("from shell 1") && text.contains("kept for others"), "{text}");
+    world.raise(&by(3, 30, "z", 16_000));
+    // Room comes back with what is over.
+    world.answer(id(21), Decision::Deny).unwrap();
+    world.withdraw(id(21), Cause::Cancelled).unwrap();
+    world.withdraw(id(1), Cause::Cancelled).unwrap();
+    world.raise(&by(1, 22, "y", 5_000));
+}
+
+#[test]
+fn t13_background_asks_in_anothers_name_take_no_place_in_its_queue() {
+    let mut world = World::new(Settings { queue_cap: 2, ..Settings::default() });
+    let queued = |shell, n| Raise { attendance: Some(Attendance::Background), ..by(shell, n, "b", 1) };
+    for n in 0..3 {
+        let ask = world.raise(&queued(1, n));
+        assert!(world.ask(ask).is_open());
+    }
+    let over = world.raise(&queued(1, 3));
+    assert_eq!(world.outcome(over).cause, Cause::Overflow);
+    for n in 10..13 {
+        let ask = world.raise(&queued(2, n));
+        assert!(world.ask(ask).is_open(), "{n}: the queue is its own");
+    }
+    let over = world.raise(&queued(2, 13));
+    assert_eq!(world.outcome(over).cause, Cause::Overflow);
+    // One tree is one queue, whichever session of it asks.
+    let below = Raise { session: session("child"), parent: Some(session("b")), ..queued(2, 14) };
+    let over = world.raise(&below);
+    assert_eq!(world.outcome(over).cause, Cause::Overflow);
+}
+
+#[test]
+fn s7_sessions_that_one_owner_brings_are_bounded_and_the_silent_ones_end_first() {
+    let mut world = World::new(Settings { max_brought_bytes: 20_000, ..Settings::default() });
+    let start = |shell, name: &str, parent| {
+        Command::Observe(Box::new(told(shell, name, parent, Seen::SessionStarted)))
+    };
+    let live = |world: &World| -> Vec<String> {
+        let live = world.state.sessions().filter(|s| !s.ended);
+        live.map(|s| s.info.key.session.clone()).collect()
+    };
+    world.run(&start(2, "others", None)).unwrap();
+    world.raise(&by(1, 1, "asks", 1));
+    world.run(&start(1, "above", None)).unwrap();
+    world.run(&start(1, "below", Some("above"))).unwrap();
+    for n in 0..100 {
+        world.pass(1_000);
+        world.run(&start(1, &format!("n{n}"), None)).unwrap();
+        world.run(&start(1, "below", Some("above"))).unwrap();
+    }
+    let now = live(&world);
+    assert!(now.len() < 20, "{now:?}");
+    // What is asked stays, with what is above a live one; others' sessions are not touched; the newest are there.
+    for name in ["asks", "others", "n99", "n98"] {
+        assert!(now.iter().any(|s| s == name), "{name}: {now:?}");
+    }
+    assert!(now.iter().all(|s| s != "n0"), "{now:?}");
+    // The same after a restart.
+    world.crash();
+    assert_eq!(live(&world), now);
+    // Where every session has asks there is nothing to end: who brings more is refused, and others are not.
+    let mut n = 100;
+    let text = loop {
+        match world.run(&raised(by(1, n, &format!("busy{n}"), 1))) {
+            Ok(Reply::Raised(_)) => n += 1,
+            Err(Refusal::CapReached(text)) => break text,
+            other => panic!("{other:?}"),
+        }
+        assert!(n < 200, "no limit");
+    };
+    assert!(text.contains("live sessions and subagents from shell 1"), "{text}");
+    assert!(text.contains("kept for others") && text.contains("answer what they ask"), "{text}");
+    world.raise(&by(2, 300, "next", 1));
+    world.raise(&by(3, 301, "new", 1));
+    // Who has a session goes on in it.
+    world.raise(&by(1, 302, "asks", 1));
+}
+
+#[test]
+fn s7_subagents_without_end_are_refused_and_those_that_ended_make_room() {
+    let mut world = World::new(Settings { max_brought_bytes: 20_000, ..Settings::default() });
+    let start = |shell, n: usize| {
+        let seen = subagent_started(&format!("w{n}"), None, None);
+        Command::Observe(Box::new(told(shell, "a", None, seen)))
+    };
+    let end = |n: usize| {
+        Command::Observe(Box::new(told(1, "a", None, Seen::SubagentEnded { work_id: format!("w{n}") })))
+    };
+    let mut n = 0;
+    let text = loop {
+        match world.run(&start(1, n)) {
+            Ok(_) => n += 1,
+            Err(Refusal::CapReached(text)) => break text,
+            other => panic!("{other:?}"),
+        }
+        assert!(n < 100, "no limit");
+    };
+    assert!(text.contains("from shell 1"), "{text}");
+    assert_eq!(world.state.session(&session("a")).unwrap().live_subagents().count(), n);
+    // Somebody else's subagent of the same session is that one's affair; one that is known goes on.
+    world.run(&start(2, 1_000)).unwrap();
+    world.run(&start(1, 0)).unwrap();
+    // With the session its subagents go.
+    world.run(&end(0)).unwrap();
+    world.run(&Command::Observe(Box::new(told(1, "a", None, Seen::SessionEnded)))).unwrap();
+    world.run(&start(1, 2_000)).unwrap();
+    let names: Vec<_> = world.state.session(&session("a")).unwrap().live_subagents().cloned().collect();
+    assert_eq!(names.iter().map(|s| s.work_id.as_str()).collect::<Vec<_>>(), ["w2000"]);
+}
+
+#[test]
+fn s7_a_session_does_not_grow_beyond_what_its_owner_may_hold() {
+    let mut world = World::new(Settings { max_brought_bytes: 20_000, ..Settings::default() });
+    let titled = |text: String| Observe { title: Some(text), ..told(1, "a", None, Seen::SessionStarted) };
+    world.run(&Command::Observe(Box::new(titled("short".to_owned())))).unwrap();
+    world.run(&Command::Observe(Box::new(titled("x".repeat(16_000))))).unwrap();
+    let title = |world: &World| world.state.session(&session("a")).unwrap().info.title.clone();
+    assert_eq!(title(&world).as_deref(), Some("short"), "what is known stays, and nobody is refused for it");
+    world.run(&Command::Observe(Box::new(titled("x".repeat(1_000))))).unwrap();
+    assert_eq!(title(&world).map(|title| title.len()), Some(1_000));
+    // What would be too much alone is refused.
+    let seen = Observe { session: session("b"), ..titled("y".repeat(16_000)) };
+    let Handled { changes, reply } = world.state.handle(&Command::Observe(Box::new(seen)), world.now);
+    assert!(changes.is_empty() && matches!(reply, Err(Refusal::CapReached(_))), "{reply:?}");
+}
