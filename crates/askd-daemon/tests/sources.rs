@@ -429,6 +429,36 @@ fn t12_a_bulk_answer_settles_exactly_the_asks_that_it_names() {
 }
 
 #[test]
+fn t12_many_answers_at_once_are_one_commit_each_with_its_own_result_and_in_their_order() {
+    let world = World::with_config("[permissions]\nqueue_cap = 0\n");
+    let mut requester = world.requester();
+    let asks: Vec<_> = (0..300).map(|n| raise(&mut requester, &background(&format!("k{n}")))).collect();
+    let named = |ask: &Ask, decision| json!({"id": ask.id, "decision": decision, "digest": ask.digest});
+    // Two of one ask, one that is malformed, one of other content, and one of nobody's among them.
+    let mut bulk: Vec<Value> = asks.iter().map(|ask| named(ask, "deny")).collect();
+    bulk.insert(0, named(&asks[7], "allow"));
+    bulk.insert(1, json!({"id": asks[8].id, "decision": "allow", "digest": "sha256:zz"}));
+    let other = format!("sha256:{}", "0".repeat(64));
+    bulk.insert(2, json!({"id": asks[9].id, "decision": "allow", "digest": other}));
+    bulk.push(json!({"id": "zzz", "decision": "deny", "digest": asks[0].digest}));
+    let mut person = world.person_connection();
+    let reply = post(&mut person, "/v1/answers", &json!(bulk));
+    let reports: Vec<Value> = serde_json::from_slice(&reply.body).unwrap();
+    assert!(reports.iter().zip(&bulk).all(|(report, sent)| report["id"] == sent["id"]), "in their order");
+    let statuses: Vec<_> = reports.iter().map(|r| r["status"].as_u64().unwrap()).collect();
+    assert_eq!((&statuses[..3], statuses.last()), (&[200, 400, 412][..], Some(&404)));
+    let twice = 3 + 7;
+    assert_eq!(statuses[twice], 409, "the first of both counts");
+    assert!(statuses[3..303].iter().enumerate().all(|(n, s)| *s == 200 || n + 3 == twice), "{statuses:?}");
+    // What was settled together stands together in the log.
+    let log = world.person().log(None, None).unwrap();
+    let settled: Vec<_> =
+        log.iter().filter(|entry| entry.what == "settled").map(|entry| entry.at.clone()).collect();
+    assert_eq!(settled.len(), 300);
+    assert!(settled.iter().all(|at| *at == settled[0]), "of one moment: {settled:?}");
+}
+
+#[test]
 fn what_goes_to_a_remote_surface_has_its_secrets_covered_and_is_answered_all_the_same() {
     let world = World::start();
     // Put together here, so that no scanner takes it for a leaked one.

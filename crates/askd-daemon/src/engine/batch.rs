@@ -11,7 +11,7 @@ use askd_journal::{Journal, Position};
 use tokio::sync::oneshot;
 
 use super::desk::{Desk, is_past};
-use super::message::{Done, MakeAnswer};
+use super::message::{Done, Named};
 use crate::origins::is_alive;
 use crate::permissions;
 use crate::publish::What;
@@ -161,13 +161,8 @@ impl<J: Journal> Desk<J> {
     }
 
     /// The answer to the ask of this name; nobody hears of `None`, for it was replied to.
-    pub(super) fn named(
-        &mut self,
-        name: &str,
-        answer: Box<MakeAnswer>,
-        reply: oneshot::Sender<Result<Option<Done>, String>>,
-    ) -> Option<Pending> {
-        match self.writer.resolve(name) {
+    pub(super) fn named(&mut self, Named { name, answer, reply }: Named) -> Option<Pending> {
+        match self.writer.resolve(&name) {
             Ok(Some(ask)) => {
                 let own = self.writer.state().ask(ask).filter(|ask| ask.is_forwarded());
                 let own = own.and_then(|ask| Some((ask.ask.requester.instance.as_ref()?, &ask.ask.handle)));

@@ -75,8 +75,8 @@ impl<J: Journal> Desk<J> {
                     Message::Do { command, reply, over } => {
                         commands.push(Pending { command, reply: Answerer::Doer(reply), over });
                     }
-                    Message::Answer { name, answer, reply } => {
-                        commands.extend(self.named(&name, answer, reply))
+                    Message::Answers(named) => {
+                        commands.extend(named.into_iter().filter_map(|one| self.named(one)));
                     }
                     other => rest.push(other),
                 }

@@ -67,8 +67,15 @@ pub(crate) struct Sides {
 
 /// Makes the answer once its ask is known, with the agents that are known then: whoever answers is judged by nothing
 /// older than the ask. Last: the process that a file names as the one that asks, and the ask's handle.
-pub(super) type MakeAnswer =
+pub(crate) type MakeAnswer =
     dyn FnOnce(AskId, &BTreeSet<Instance>, Option<(&Instance, &Handle)>) -> Answer + Send;
+
+/// One answer of several.
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) answer: Box<MakeAnswer>,
+    pub(super) reply: oneshot::Sender<Result<Option<Done>, String>>,
+}
 
 pub(super) enum Message {
     Do {
@@ -78,12 +85,8 @@ pub(super) enum Message {
         /// it is over already.
         over: Option<oneshot::Sender<Shot>>,
     },
-    /// An answer to the ask that goes by this name now.
-    Answer {
-        name: String,
-        answer: Box<MakeAnswer>,
-        reply: oneshot::Sender<Result<Option<Done>, String>>,
-    },
+    /// Answers to the asks that go by these names now, in this order and in one commit.
+    Answers(Vec<Named>),
     /// Resolves when the ask needs no more waiting: settled, or handed back.
     Wait {
         ask: AskId,

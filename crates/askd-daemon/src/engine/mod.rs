@@ -15,19 +15,19 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use askd_core::command::Command;
-use askd_core::{Answer, AskId, Handle, Instance, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
+use askd_core::{AskId, Handle, Instance, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
 use askd_journal::Journal;
 use askd_writer::Writer;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::desk::Desk;
-use self::message::{Message, stopping};
+use self::message::{Message, Named, stopping};
 use crate::clock::Clock;
 use crate::publish::Outlet;
 use crate::view::Shot;
 
 pub(crate) use self::desk::is_over;
-pub(crate) use self::message::{Counts, Done, Permissions, SessionShot, Sides, Snapshot};
+pub(crate) use self::message::{Counts, Done, MakeAnswer, Permissions, SessionShot, Sides, Snapshot};
 
 /// The way to the writer thread; cheap to clone. When the thread has ended, everything answers `None` or not recorded.
 #[derive(Debug, Clone)]
@@ -78,18 +78,27 @@ impl Engine {
         (done.unwrap_or_else(stopping), wait)
     }
 
-    /// Answers the ask that goes by this id or handle. `None`: there is none.
-    pub(crate) async fn answer(
-        &self,
-        name: &str,
-        answer: impl FnOnce(AskId, &BTreeSet<Instance>, Option<(&Instance, &Handle)>) -> Answer + Send + 'static,
-    ) -> Option<Done> {
-        let message = |reply| Message::Answer { name: name.to_owned(), answer: Box::new(answer), reply };
-        match self.call(message).await {
-            Some(Ok(done)) => done,
-            Some(Err(why)) => Some(Done { reply: Err(Refusal::NotRecorded(why)), shot: None }),
-            None => Some(stopping()),
+    /// Answers the asks that go by these ids or handles, in one commit. One result each, in their order; `None`: there is
+    /// no such ask.
+    pub(crate) async fn answers(&self, answers: Vec<(String, Box<MakeAnswer>)>) -> Vec<Option<Done>> {
+        let (named, waiting): (Vec<_>, Vec<_>) = answers
+            .into_iter()
+            .map(|(name, answer)| {
+                let (reply, done) = oneshot::channel();
+                (Named { name, answer, reply }, done)
+            })
+            .unzip();
+        // Who is not there any more drops them, and that is what each of these hears.
+        let _ = self.queue.send(Message::Answers(named));
+        let mut all = Vec::with_capacity(waiting.len());
+        for done in waiting {
+            all.push(match done.await {
+                Ok(Ok(done)) => done,
+                Ok(Err(why)) => Some(Done { reply: Err(Refusal::NotRecorded(why)), shot: None }),
+                Err(_) => Some(stopping()),
+            });
         }
+        all
     }
 
     /// Sends a command whose reply nobody wants.

@@ -15,7 +15,7 @@ impl<J: Journal> Desk<J> {
     pub(super) fn serve(&mut self, message: Message) {
         match message {
             // These are gathered into batches.
-            Message::Do { .. } | Message::Answer { .. } => {}
+            Message::Do { .. } | Message::Answers(_) => {}
             Message::Wait { ask, reply } => match self.shot(ask, &BTreeMap::new()) {
                 Some(shot) if !is_over(&shot) => self.wait_for(ask, reply),
                 Some(shot) => drop(reply.send(shot)),

@@ -1,7 +1,7 @@
 //! What the writer thread must not let happen between two messages.
 
 use askd_core::ask::{Action, Class, RequesterKind};
-use askd_core::{Decision, LinkId, Raise};
+use askd_core::{Answer, Decision, LinkId, Raise};
 use askd_journal::MemoryJournal;
 use uuid::Uuid;
 
@@ -80,7 +80,12 @@ async fn s1_an_answer_is_judged_by_the_agents_that_are_known_when_its_ask_is() {
         by: None,
         refused: agents.contains(&by).then(|| "an agent".to_owned()),
     };
-    let done = engine.answer(&id.to_string(), answer).await.unwrap();
+    let done = engine
+        .answers(vec![(id.to_string(), Box::new(answer) as Box<MakeAnswer>)])
+        .await
+        .pop()
+        .flatten()
+        .unwrap();
     assert!(matches!(done.reply, Err(Refusal::NotPermitted(_))), "{:?}", done.reply);
     engine.leave(false).await;
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use askd_core::event::{Scope, SurfaceInfo};
-use askd_core::{
-    Answer, Command, Decision, Digest, Handle, Instance, Overrides, Refusal, SessionKey, SurfaceId,
-};
+use askd_core::{Command, Instance, Overrides, Refusal, SessionKey, SurfaceId};
 use askd_wire as wire;
 use axum::Router;
 use axum::extract::{Extension, State};
@@ -27,7 +25,7 @@ use crate::view;
 use super::body::{Json, list as reply_list, nothing, reply};
 use super::extract::{Path, Query};
 use super::problem::Refused;
-use super::{App, Leave, events, permissions as permission_routes, surfaces};
+use super::{App, Leave, answers, events, permissions as permission_routes, surfaces};
 use crate::permissions;
 
 /// Settled asks that a list shows at most, and entries of a log.
@@ -39,17 +37,15 @@ const LONGEST_REASON: usize = 1024;
 const LONGEST_NAME: usize = 40;
 /// Largest state that a surface may keep, in bytes of JSON.
 const LARGEST_STATE: usize = 256 * 1024;
-/// Asks that one bulk answer may name.
-const MOST_BULK: usize = 1000;
 
 pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/v1/asks", get(list))
         .route("/v1/asks/{id}", get(show))
-        .route("/v1/asks/{id}/answer", post(answer))
+        .route("/v1/asks/{id}/answer", post(answers::one))
         .route("/v1/asks/{id}/withdraw", post(dismiss))
         .route("/v1/asks/{id}/late", axum::routing::delete(revoke_late))
-        .route("/v1/answers", post(answers))
+        .route("/v1/answers", post(answers::all))
         .route("/v1/sessions", get(sessions))
         .route("/v1/log", get(log))
         .route("/v1/events", get(events::all))
@@ -133,109 +129,9 @@ async fn show(
     Ok(reply(StatusCode::OK, &shot.view_for(sight)))
 }
 
-async fn answer(
-    State(app): State<App>,
-    Extension(connection): Extension<Arc<Connection>>,
-    Path(id): Path<String>,
-    Json(body): Json<wire::NamedAnswer>,
-) -> Result<Response, Refused> {
-    let sight = answers_sight(&app, &body.answer);
-    let shot = give(&app, &connection, &id, body.answer, body.by).await?;
-    Ok(reply(StatusCode::OK, &shot.view_for(sight)))
-}
-
-async fn answers(
-    State(app): State<App>,
-    Extension(connection): Extension<Arc<Connection>>,
-    Json(bulk): Json<Vec<wire::BulkAnswer>>,
-) -> Result<Response, Refused> {
-    if bulk.len() > MOST_BULK {
-        let detail = format!("more than {MOST_BULK} answers in one request");
-        return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, wire::Code::CapReached, detail));
-    }
-    let agents = app.engine.instances();
-    let denies = bulk.iter().all(|one| one.answer.decision == wire::Decision::Deny);
-    let refused = refusal_of(connection.peer.as_ref(), &agents, &app.host, denies);
-    let mut reports = Vec::with_capacity(bulk.len());
-    for wire::BulkAnswer { id, answer } in bulk {
-        let sight = answers_sight(&app, &answer);
-        reports.push(match give(&app, &connection, &id, answer, None).await {
-            Ok(shot) => {
-                wire::AnswerReport { id, status: 200, ask: Some(shot.view_for(sight)), problem: None }
-            }
-            Err(refused) => {
-                let problem = refused.into_problem();
-                wire::AnswerReport { id, status: problem.status, ask: None, problem: Some(problem) }
-            }
-        });
-    }
-    match refused {
-        // Each attempt is in the log; the answer to all of them is the same.
-        Some(why) => {
-            let why = explained(&app, &connection, why).await;
-            Err(Refused::from_refusal(&Refusal::NotPermitted(why), None))
-        }
-        None => Ok(reply(StatusCode::OK, &reports)),
-    }
-}
-
-/// What whoever answers may see; a plain name is somebody here.
-fn answers_sight(app: &App, answer: &wire::Answer) -> Sight {
-    sight(app, answer.surface.as_deref()).unwrap_or_default()
-}
-
-async fn give(
-    app: &App,
-    connection: &Connection,
-    id: &str,
-    body: wire::Answer,
-    by: Option<String>,
-) -> Result<view::Shot, Refused> {
-    let digest: Digest = body
-        .digest
-        .parse()
-        .map_err(|_| Refused::malformed("digest must be \"sha256:\" and 64 hexadecimal digits"))?;
-    let sight = answers_sight(app, &body);
-    let (surface, remote) = surface_name(app, body.surface.as_deref());
-    // Whoever sits here is "you"; elsewhere the surface knows whom it heard.
-    let by = by.filter(|_| remote).map(|by| cut_name(&by));
-    let (peer, host) = (connection.peer.clone(), app.host.clone());
-    let denies = body.decision == wire::Decision::Deny;
-    let answer = move |ask, agents: &BTreeSet<Instance>, own: Option<(&Instance, &Handle)>| Answer {
-        ask,
-        digest,
-        decision: match body.decision {
-            wire::Decision::Allow => Decision::Allow,
-            wire::Decision::Deny => Decision::Deny,
-        },
-        option: body.option,
-        message: body.message,
-        stop: body.stop,
-        surface,
-        remote,
-        by,
-        refused: refusal_of(peer.as_ref(), agents, &host, denies).or_else(|| {
-            let (own, handle) = own.filter(|_| !denies)?;
-            peer.as_ref()?.named_by(own, handle, &host)
-        }),
-    };
-    let done = app.engine.answer(id, answer).await.ok_or_else(Refused::unknown)?;
-    match done.reply {
-        Ok(_) => done.shot.ok_or_else(Refused::unknown),
-        Err(refusal) => {
-            let shot = done.shot.as_ref();
-            let refusal = match refusal {
-                Refusal::NotPermitted(why) => Refusal::NotPermitted(explained(app, connection, why).await),
-                other => other,
-            };
-            Err(Refused::from_refusal(&refusal, shot).for_sight(sight, shot))
-        }
-    }
-}
-
 /// A refusal with what names the agent that it speaks of: that may be wrong, and then somebody has to know what to take
 /// down, and how.
-async fn explained(app: &App, connection: &Connection, why: String) -> String {
+pub(super) async fn explained(app: &App, connection: &Connection, why: String) -> String {
     let agents = app.engine.instances();
     let Some(peer) = connection.peer.as_ref().filter(|peer| peer.mark().is_none()) else { return why };
     let Some(agent) = peer.agent_above(&agents, &app.host) else { return why };
@@ -250,7 +146,7 @@ async fn explained(app: &App, connection: &Connection, why: String) -> String {
 }
 
 /// A name as it is recorded. Some characters take no column, so these are counted.
-fn cut_name(name: &str) -> String {
+pub(super) fn cut_name(name: &str) -> String {
     match name.char_indices().nth(LONGEST_NAME) {
         None => name.to_owned(),
         Some(_) => name.chars().take(LONGEST_NAME - 1).chain(['…']).collect(),
@@ -258,7 +154,7 @@ fn cut_name(name: &str) -> String {
 }
 
 /// The name of a registered surface, or a plain one.
-fn surface_name(app: &App, given: Option<&str>) -> (String, bool) {
+pub(super) fn surface_name(app: &App, given: Option<&str>) -> (String, bool) {
     let given = given.unwrap_or("command line");
     let registered = app.registered.lock().ok().and_then(|r| r.get(given).cloned());
     match registered {
@@ -268,7 +164,12 @@ fn surface_name(app: &App, given: Option<&str>) -> (String, bool) {
 }
 
 /// `closes`: to deny, to make stricter, to stop or to restart.
-fn refusal_of(peer: Option<&Peer>, agents: &BTreeSet<Instance>, host: &str, closes: bool) -> Option<String> {
+pub(super) fn refusal_of(
+    peer: Option<&Peer>,
+    agents: &BTreeSet<Instance>,
+    host: &str,
+    closes: bool,
+) -> Option<String> {
     match peer {
         Some(peer) if closes => peer.refusal_to_close(agents, host),
         Some(peer) => peer.refusal(agents, host),

@@ -1,6 +1,7 @@
 //! The HTTP API: thin translations between requests and commands.
 
 mod answer_door;
+mod answers;
 mod ask_door;
 mod body;
 mod events;
