@@ -1,8 +1,26 @@
 //! `/permissions` and `/skip-permissions`, typed at any surface: one reading and one text for all of them.
 
 use askd_core::outcome::duration;
-use askd_core::{Decision, Overrides, SessionKey, Settings};
-use askd_wire::Ask;
+use askd_core::{Decision, Overrides, SessionKey, Settings, State};
+use askd_wire::{Ask, Skipping};
+
+/// Where tool asks are allowed without anybody. Asked for at each look at the daemon's health.
+pub(crate) fn skipping(state: &State) -> Skipping {
+    let everywhere = state.settings_for_all().skip;
+    // Only where a person set something it can be otherwise.
+    let other = state.sessions().filter(|session| {
+        let key = &session.info.key;
+        !session.ended
+            && session.set_here().skip.is_some()
+            && state.root_of(key) == *key
+            && state.settings_for(key).skip != everywhere
+    });
+    let other: Vec<String> = other.map(|session| session.info.key.to_string()).collect();
+    match everywhere {
+        true => Skipping { everywhere, on: Vec::new(), off: other },
+        false => Skipping { everywhere, on: other, off: Vec::new() },
+    }
+}
 
 /// What a typed line asks for.
 #[derive(Debug, PartialEq, Eq)]

@@ -32,6 +32,8 @@ pub enum Action {
     Look { id: String },
     /// An ask came of a session that is not known here: read the sessions, [`set_sessions`](crate::Queue::set_sessions).
     ReadSessions,
+    /// The daemon's state may be another now: read it (`GET /healthz`), [`handle_health`](crate::Queue::handle_health).
+    ReadHealth,
     /// The person hid an ask here until then (ticking clock, milliseconds). No deadline moved.
     Snooze { id: String, until_ms: i64 },
     /// Show the person the terminal of the asking agent.

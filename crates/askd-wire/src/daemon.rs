@@ -43,6 +43,9 @@ pub struct Health {
     /// More may wait in a moment: what the config leads to is being read.
     #[serde(default)]
     pub reading: bool,
+    /// Where tool asks are allowed without anybody. Not told to requesters.
+    #[serde(default)]
+    pub skipping: Skipping,
     /// What else a person should know of the settings: a config that is broken, dangerous values, what was changed over
     /// the config. Not safe to print as they are.
     #[serde(default)]
@@ -50,6 +53,38 @@ pub struct Health {
     /// Remote surfaces that are configured or attached.
     #[serde(default)]
     pub remotes: Vec<RemoteHealth>,
+}
+
+/// Where permissions are skipped at present.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipping {
+    /// In every session, but for those of `off`.
+    #[serde(default)]
+    pub everywhere: bool,
+    /// Root sessions, as `<agent>/<session>`, where it is on by itself.
+    #[serde(default)]
+    pub on: Vec<String>,
+    /// Root sessions where it is off although it is on everywhere.
+    #[serde(default)]
+    pub off: Vec<String>,
+}
+
+impl Skipping {
+    /// For people: `skip-permissions is on in claude-code/1f3a and 2 more`. `None`: everybody is asked. Not safe to print
+    /// as it is.
+    pub fn text(&self) -> Option<String> {
+        let named = |some: &[String]| match some {
+            [] => None,
+            [one] => Some(one.clone()),
+            [one, more @ ..] => Some(format!("{one} and {} more", more.len())),
+        };
+        match (self.everywhere, named(&self.on), named(&self.off)) {
+            (true, _, None) => Some("skip-permissions is on everywhere".to_owned()),
+            (true, _, Some(off)) => Some(format!("skip-permissions is on everywhere but in {off}")),
+            (false, Some(on), _) => Some(format!("skip-permissions is on in {on}")),
+            (false, None, _) => None,
+        }
+    }
 }
 
 /// Whether a remote surface works.
@@ -130,4 +165,22 @@ pub struct LogEntry {
     pub text: String,
     /// The event as journalled.
     pub event: Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t9_where_permissions_are_skipped_is_said_in_one_line() {
+        let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let text = |everywhere, on: &[&str], off: &[&str]| {
+            Skipping { everywhere, on: named(on), off: named(off) }.text().unwrap_or_default()
+        };
+        assert_eq!(text(false, &[], &[]), "");
+        assert_eq!(text(true, &[], &[]), "skip-permissions is on everywhere");
+        assert_eq!(text(true, &[], &["a/1"]), "skip-permissions is on everywhere but in a/1");
+        assert_eq!(text(false, &["a/1"], &[]), "skip-permissions is on in a/1");
+        assert_eq!(text(false, &["a/1", "b/2", "c/3"], &[]), "skip-permissions is on in a/1 and 2 more");
+    }
 }

@@ -19,7 +19,7 @@ pub use ask::{
     Action, Ask, AskState, Attendance, Choice, ChoiceKind, Class, Delivery, DisplayField, LateAnswer,
     Lineage, Outcome, OutcomeKind, Place, Requester, Subagent, Verdict,
 };
-pub use daemon::{DaemonFile, Health, LogEntry, Loosening, RemoteHealth, SessionView, VERSION};
+pub use daemon::{DaemonFile, Health, LogEntry, Loosening, RemoteHealth, SessionView, Skipping, VERSION};
 pub use observe::{LoopSeen, Observation, ObservationBatch, Spawn};
 pub use permissions::{PermissionsChange, PermissionsCommand, PermissionsText, PermissionsView, TimedPolicy};
 pub use problem::{Code, Problem};

@@ -72,8 +72,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// One line for a status bar; starts nothing
-    Status,
+    /// One line for a status bar: how many wait, and where nothing is asked; starts nothing
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Hook program of an agent: an event as JSON on standard input, the decision on standard output
     Hook {
         /// The agent (claude-code) and what setup wrote behind it

@@ -115,7 +115,7 @@ fn run(cli: Cli) -> Done {
         Command::Log { session, since, json } => {
             cmd::log::log(&desk, since.as_deref(), session.as_deref(), json)
         }
-        Command::Status => cmd::status::line(&desk),
+        Command::Status { json } => cmd::status::line(&desk, json),
         Command::Setup(args) => cmd::setup::setup(&desk, &args),
         Command::Run { command } => cmd::run::run(&desk, command),
         Command::Acp(args) => cmd::acp::acp(&desk, args),

@@ -111,6 +111,8 @@ impl<J: Journal> Desk<J> {
                 listener.hear(Done { reply, shot });
             }
         }
+        // Sessions came or ended, or a person changed settings, which is told as that.
+        let mut moved = None;
         let mut touched: Vec<(Position, &'static str, AskId)> = Vec::new();
         for entry in &batched.committed {
             match (&entry.stream, &entry.entry.event) {
@@ -119,10 +121,15 @@ impl<J: Journal> Desk<J> {
                     let text = format!("an agent tried to answer {}: {who}", handle.unwrap_or_default());
                     self.publish(What::Notice(text));
                 }
+                (StreamId::Session(_), Event::SessionStarted { .. } | Event::SessionEnded { .. }) => {
+                    moved.get_or_insert(true);
+                }
                 (StreamId::Daemon(_), Event::OverridesSet { overrides, .. }) => {
+                    moved = Some(false);
                     self.publish(What::Notice(permissions::notice(None, overrides)));
                 }
                 (StreamId::Session(key), Event::OverridesSet { overrides, .. }) => {
+                    moved = Some(false);
                     self.publish(What::Notice(permissions::notice(Some(key), overrides)));
                 }
                 (StreamId::Ask(id), event) => touched.push((entry.position, event.name(), *id)),
@@ -138,6 +145,9 @@ impl<J: Journal> Desk<J> {
                 self.wake(id, &shot);
                 self.publish(What::Ask { position, what, shot: Arc::new(shot) });
             }
+        }
+        if let Some(aloud) = moved {
+            self.tell_skipping(aloud);
         }
         self.tell_moved();
         self.tell_waiting(sessions);

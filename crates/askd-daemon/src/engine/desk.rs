@@ -8,6 +8,7 @@ use askd_core::command::Command;
 use askd_core::state::AskState;
 use askd_core::{AskId, Instance, SessionKey, SurfaceId};
 use askd_journal::{Journal, Position};
+use askd_wire::Skipping;
 use askd_writer::Writer;
 use tokio::sync::{oneshot, watch};
 
@@ -29,6 +30,8 @@ pub(super) struct Desk<J> {
     pub(super) owed: Vec<Command>,
     /// Why the journal did not take what was given to it last.
     pub(super) failing: Option<String>,
+    /// Where permissions were skipped when it was looked at last.
+    pub(super) skipping: Skipping,
     pub(super) tries: Tries,
     /// Numbers of open asks as they were told last; a session that is not here has none.
     pub(super) told_waiting: BTreeMap<SessionKey, u32>,
@@ -52,6 +55,7 @@ impl<J: Journal> Desk<J> {
             instances,
             owed: Vec::new(),
             failing: None,
+            skipping: Skipping::default(),
             tries: Tries::default(),
             told_waiting: BTreeMap::new(),
             slots: BTreeMap::new(),
@@ -65,6 +69,7 @@ impl<J: Journal> Desk<J> {
         let waiting = state.sessions().filter(|s| s.waiting > 0);
         self.told_waiting = waiting.map(|s| (s.info.key.clone(), s.waiting)).collect();
         self.find_agents();
+        self.tell_skipping(false);
         self.set_alarm();
         while let Ok(first) = messages.recv() {
             let mut commands: Vec<Pending> = Vec::new();

@@ -42,6 +42,7 @@ pub(crate) struct Counts {
     pub(crate) surfaces: u32,
     /// Why the journal takes nothing at present.
     pub(crate) not_recorded: Option<String>,
+    pub(crate) skipping: askd_wire::Skipping,
     /// What a person changed over the config: for every session (`None`), and for single ones.
     pub(crate) overrides: Vec<(Option<SessionKey>, Overrides)>,
 }

@@ -9,6 +9,7 @@ use askd_journal::Journal;
 use super::desk::{Desk, is_over};
 use super::message::{Counts, Message, Permissions, SessionShot, Sides, Snapshot};
 use crate::history;
+use crate::permissions;
 use crate::view::Shot;
 
 impl<J: Journal> Desk<J> {
@@ -56,6 +57,7 @@ impl<J: Journal> Desk<J> {
                     open: number(state.open().count()),
                     surfaces: number(state.surfaces().count()),
                     not_recorded: self.failing.clone(),
+                    skipping: permissions::skipping(state),
                     overrides: std::iter::once(everywhere)
                         .filter(|(_, overrides)| *overrides != Overrides::default())
                         .chain(single.map(|(key, overrides)| (key.cloned(), overrides)))
@@ -101,7 +103,10 @@ impl<J: Journal> Desk<J> {
                 };
                 let _ = reply.send(permissions);
             }
-            Message::Settings(settings) => self.writer.set_settings(*settings),
+            Message::Settings(settings) => {
+                self.writer.set_settings(*settings);
+                self.tell_skipping(true);
+            }
             Message::Prune { closed_before_wall_ms, reply } => {
                 let _ = reply.send(self.prune(closed_before_wall_ms));
             }

@@ -9,6 +9,7 @@ use askd_core::{AskId, Instance, Seen, SessionKey, SurfaceId};
 use askd_journal::Journal;
 
 use super::desk::Desk;
+use crate::permissions;
 use crate::publish::What;
 
 /// Until a journal that takes nothing is tried again, in milliseconds.
@@ -59,6 +60,20 @@ impl<J: Journal> Desk<J> {
             }
         }
         self.slots = now;
+    }
+
+    /// Where permissions are skipped may be another than before. `aloud`: nothing else says so.
+    pub(super) fn tell_skipping(&mut self, aloud: bool) {
+        let now = permissions::skipping(self.writer.state());
+        if now == self.skipping {
+            return;
+        }
+        if aloud {
+            let text =
+                now.text().unwrap_or_else(|| "skip-permissions is off: everything is asked".to_owned());
+            self.publish(What::Notice(text));
+        }
+        self.skipping = now;
     }
 
     /// The journal took nothing. Agents ask by themselves meanwhile, so whoever looks has to hear of it.

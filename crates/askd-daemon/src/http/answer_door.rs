@@ -449,6 +449,7 @@ async fn health(State(app): State<App>, Query(of): Query<Of>) -> Result<Response
 /// For requesters: without what was set for the sessions of others.
 pub(super) async fn health_for_requesters(State(app): State<App>) -> Result<Response, Refused> {
     let (health, _) = state(&app).await?;
+    let health = wire::Health { skipping: wire::Skipping::default(), ..health };
     Ok(reply(StatusCode::OK, &health))
 }
 
@@ -468,6 +469,7 @@ async fn state(app: &App) -> Result<(wire::Health, Vec<(Option<SessionKey>, Over
         config_is_broken: app.live.is_broken(),
         waiting_loosenings: app.live.waiting(),
         reading: app.live.is_reading(),
+        skipping: counts.skipping,
         notices: app.live.notices(),
         remotes: app.remotes.health(app.live.telegram(), |name| {
             app.registered.lock().is_ok_and(|registered| {

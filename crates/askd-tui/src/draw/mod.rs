@@ -96,6 +96,11 @@ impl Queue {
         if snoozed > 0 {
             left.push(format!(" · {snoozed} snoozed"), Look::Quiet);
         }
+        if let Some(skipping) = &self.skipping {
+            let dot = if waiting.is_empty() { "" } else { " · " };
+            let room = canvas.columns().saturating_sub(left.width() + dot.len());
+            left.push(format!("{dot}{}", askd_text::cut(skipping, room)), Look::Danger);
+        }
         let answering = self.items.values().filter(|item| item.answering.is_some()).count();
         if answering > 0 {
             left.push(format!(" · {answering} being answered"), Look::Quiet);
@@ -141,10 +146,11 @@ impl Queue {
             "waiting for the daemon"
         };
         let middle = body.start + body.len() / 2;
-        for (y, text, look) in [
-            (middle.saturating_sub(1), text, Look::Plain),
-            (middle, "they appear here as agents ask", Look::Quiet),
-        ] {
+        let (why, look) = match &self.skipping {
+            Some(_) => ("tool calls are allowed unasked where permissions are skipped", Look::Danger),
+            None => ("they appear here as agents ask", Look::Quiet),
+        };
+        for (y, text, look) in [(middle.saturating_sub(1), text, Look::Plain), (middle, why, look)] {
             let x = canvas.columns().saturating_sub(width(text)) / 2;
             canvas.put_at(x, y, &Row::of(text, look), width(text));
         }

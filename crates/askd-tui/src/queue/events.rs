@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use askd_wire::{Ask, AskState, StreamEvent};
+use askd_wire::{Ask, AskState, Health, StreamEvent};
 
 use super::Queue;
 use crate::action::{Action, Link};
@@ -28,7 +28,10 @@ impl Queue {
         match event {
             StreamEvent::Snapshot { asks, .. } => self.snapshot(asks, now, &mut actions),
             StreamEvent::Ask { what, ask, .. } => self.ask(&what, *ask, now, &mut actions),
-            StreamEvent::Notice { text } => self.notes.say(words::plain(&text), Look::Warn),
+            StreamEvent::Notice { text } => {
+                self.notes.say(words::plain(&text), Look::Warn);
+                actions.push(Action::ReadHealth);
+            }
             StreamEvent::Gap { .. } => {
                 self.notes.say("some events were missed; the list is complete again", Look::Quiet);
             }
@@ -42,12 +45,21 @@ impl Queue {
     /// Takes a change of the way to the daemon.
     #[must_use]
     pub fn handle_link(&mut self, link: Link, now: Now) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if link == Link::Up {
+            actions.push(Action::ReadHealth);
+        }
         if self.link != Link::Up && link == Link::Up {
             // What was not told while the way was down is not known to be true.
             self.guard.absorbed(now.tick);
         }
         self.link = link;
-        self.settle(Vec::new())
+        self.settle(actions)
+    }
+
+    /// Takes the state of the daemon: the head says where nothing is asked.
+    pub fn handle_health(&mut self, health: &Health) {
+        self.skipping = health.skipping.text().map(|text| words::one(&text));
     }
 
     fn snapshot(&mut self, asks: Vec<Ask>, now: Now, actions: &mut Vec<Action>) {

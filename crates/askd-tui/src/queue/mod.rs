@@ -52,6 +52,8 @@ pub struct Queue {
     pub(crate) items: HashMap<String, Item>,
     /// Ids in the order in which the asks came.
     arrival: Vec<String>,
+    /// Where tool asks are allowed unasked, in words.
+    pub(crate) skipping: Option<String>,
     /// The ids of the list, in its order.
     pub(crate) listed: Vec<String>,
     pub(crate) focus: Option<String>,
@@ -142,6 +144,7 @@ impl Queue {
             settings,
             items: HashMap::new(),
             arrival: Vec::new(),
+            skipping: None,
             listed: Vec::new(),
             focus: None,
             list_top: 0,

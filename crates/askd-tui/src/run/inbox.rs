@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use askd_wire::{SessionView, StreamEvent};
+use askd_wire::{Health, SessionView, StreamEvent};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::action::Reply;
@@ -26,6 +26,7 @@ pub(super) enum News {
     /// A line of the agent that runs beside it.
     Fed(String),
     FeedEnded,
+    Health(Box<Health>),
     /// A warning of the daemon about its settings.
     Warning(String),
 }

@@ -269,6 +269,10 @@ impl Desk {
                     self.queue.say(&format!("agent: {line}"));
                     Vec::new()
                 }
+                News::Health(health) => {
+                    self.queue.handle_health(&health);
+                    Vec::new()
+                }
                 News::Warning(text) => {
                     self.queue.warn(&text);
                     Vec::new()
@@ -309,6 +313,7 @@ impl Desk {
                 Action::Report(report) => Job::Report { surface: self.surface.clone(), report },
                 Action::Look { id } => Job::Look { id },
                 Action::ReadSessions => Job::ReadSessions,
+                Action::ReadHealth => Job::ReadHealth,
                 Action::JumpToPane { pane } => Job::JumpToPane { pane },
                 Action::Alert(text) => {
                     let text = notify::alert(&text, self.bell, self.notify, self.in_tmux);

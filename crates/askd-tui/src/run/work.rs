@@ -2,11 +2,12 @@
 //! answer waits behind a report.
 
 use std::io::{BufRead, BufReader, Read};
+use std::mem::discriminant;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use askd_client::{Answers, CallError, Places, daemon};
-use askd_wire::{Ask, BulkAnswer, Code, SurfaceReport};
+use askd_wire::{Ask, BulkAnswer, Code, Health, SurfaceReport};
 
 use crate::action::Reply;
 
@@ -34,6 +35,8 @@ pub(super) enum Job {
         id: String,
     },
     ReadSessions,
+    /// The daemon's state.
+    ReadHealth,
     /// Warnings about the daemon's settings.
     ReadWarnings,
     JumpToPane {
@@ -61,6 +64,7 @@ impl Workers {
             Job::Report { .. }
             | Job::Look { .. }
             | Job::ReadSessions
+            | Job::ReadHealth
             | Job::ReadWarnings
             | Job::JumpToPane { .. } => &self.chores,
         };
@@ -75,10 +79,10 @@ fn worker(name: &str, places: &Places, news: &Sender) -> std::io::Result<mpsc::S
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         let mut held = None;
         while let Some(job) = held.take().or_else(|| jobs.recv().ok()) {
-            // Many asks of new sessions at once need them read once.
-            if matches!(job, Job::ReadSessions) {
+            // Many asks of new sessions at once need them read once, and many notices the state.
+            if matches!(job, Job::ReadSessions | Job::ReadHealth) {
                 held = jobs.try_recv().ok();
-                if matches!(held, Some(Job::ReadSessions)) {
+                if held.as_ref().is_some_and(|next| discriminant(next) == discriminant(&job)) {
                     continue;
                 }
             }
@@ -132,6 +136,7 @@ fn done(places: &Places, job: Job) -> Vec<News> {
             let sessions = connect(places).ok().and_then(|mut answers| answers.sessions().ok());
             sessions.map(News::Sessions).into_iter().collect()
         }
+        Job::ReadHealth => health(places).map(|health| News::Health(Box::new(health))).into_iter().collect(),
         Job::ReadWarnings => warnings(places),
         Job::JumpToPane { pane } => match jump(&pane) {
             Ok(()) => Vec::new(),
@@ -177,10 +182,11 @@ fn look(places: &Places, id: String) -> Option<News> {
 }
 
 fn warnings(places: &Places) -> Vec<News> {
-    let Some(health) = connect(places).ok().and_then(|mut answers| answers.health().ok()) else {
-        return Vec::new();
-    };
-    health.warnings().into_iter().map(News::Warning).collect()
+    health(places).into_iter().flat_map(|health| health.warnings()).map(News::Warning).collect()
+}
+
+fn health(places: &Places) -> Option<Health> {
+    connect(places).ok().and_then(|mut answers| answers.health().ok())
 }
 
 /// Shows the pane to whoever looks at this one.

@@ -226,3 +226,35 @@ fn a_screen_that_is_too_small_says_so_and_answers_nothing() {
     rig.resize(60, 15);
     assert_eq!(crate::rig::decided(&rig.press('n')), ["k7f deny"]);
 }
+
+#[test]
+fn t9_the_head_says_where_permissions_are_skipped() {
+    let health = |skipping: serde_json::Value| {
+        let health = json!({
+            "ok": true, "pid": 1, "version": "0", "api": 1, "open": 0, "surfaces": 1, "journal": "x",
+            "skipping": skipping,
+        });
+        serde_json::from_value(health).unwrap()
+    };
+    for (width, height) in SIZES {
+        let mut rig = Rig::with(width, height, &[]);
+        rig.queue.handle_health(&health(json!({"everywhere": true})));
+        let screen = rig.screen();
+        assert!(screen.starts_with(" nothing waits · skip-permissions is on everywhere"), "{screen}");
+        assert!(screen.contains("allowed unasked where permissions are skipped"), "{screen}");
+        let mut rig = Rig::with(width, height, &[samples::child("k7f", "ls")]);
+        rig.queue.handle_health(&health(json!({"on": [format!("a/\u{1b}[2J{}", "x".repeat(300))]})));
+        let screen = rig.screen();
+        let head = screen.lines().next().unwrap();
+        assert!(head.starts_with(r" 1 waiting · skip-permissions is on in a/\u{1b}[2Jx"), "{head}");
+        assert!(head.contains('…'), "what was cut is said: {head}");
+        rig.queue.handle_health(&health(json!({})));
+        assert!(!rig.sees("skip-permissions"));
+    }
+    // It is read again when the way to the daemon is there, and with every notice.
+    let mut rig = Rig::new(60, 15);
+    let reads =
+        |actions: &[askd_tui::Action]| actions.iter().any(|a| matches!(a, askd_tui::Action::ReadHealth));
+    assert!(reads(&rig.queue.handle_link(askd_tui::Link::Up, rig.now)));
+    assert!(reads(&rig.event(askd_wire::StreamEvent::Notice { text: "x".to_owned() })));
+}

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::world::World;
+use crate::pty::Pty;
+use crate::world::{World, until};
 
 fn background(world: &World, more: &[&str]) -> (Value, Value) {
     let mut args = vec!["permissions", "--json"];
@@ -32,6 +33,57 @@ fn t7_overrides_hold_for_later_asks_only_and_are_never_written() {
     let (tools, _) = background(&world, &[]);
     assert_eq!((&tools["overridden"], &tools["default"]), (&false.into(), &"deny".into()));
     drop(before);
+}
+
+#[test]
+fn t9_the_status_says_where_permissions_are_skipped_as_long_as_they_are() {
+    let world = World::new();
+    world.start();
+    let status = || (world.must(&["status"]), world.json(&["status", "--json"]));
+    let (line, told) = status();
+    assert!(!line.contains("skip-permissions"), "{line}");
+    assert_eq!(
+        (&told["state"], &told["health"]["skipping"]["everywhere"]),
+        (&"running".into(), &false.into())
+    );
+    let mut queue = Pty::start(&world, &[]);
+    queue.sees("they appear here as agents ask");
+    let one = world.ask("one", &["--session", "s1"]);
+    world.open("one");
+    world.must(&["permissions", "skip", "on", "--session", "script/s1"]);
+    let (line, told) = status();
+    assert!(
+        line.contains("1 waiting (script") && line.contains("skip-permissions is on in script/s1"),
+        "{line}"
+    );
+    assert_eq!(told["health"]["skipping"]["on"], serde_json::json!(["script/s1"]));
+    assert_eq!(told["first"]["action"]["input"]["command"], "one");
+    queue.sees("1 waiting · skip-permissions is on in script/s1");
+    // Everywhere, and somewhere not.
+    world.must(&["permissions", "skip", "on"]);
+    world.must(&["permissions", "skip", "off", "--session", "script/s1"]);
+    assert!(status().0.contains("skip-permissions is on everywhere but in script/s1"), "{}", status().0);
+    queue.sees("skip-permissions is on everywhere but in script/s1");
+    world.must(&["permissions", "skip", "off"]);
+    assert!(!status().0.contains("skip"), "{}", status().0);
+    // What was set for a session is over with it, and an open queue hears of that.
+    world.must(&["permissions", "skip", "on", "--session", "script/s1"]);
+    queue.sees("skip-permissions is on in script/s1");
+    let ended =
+        serde_json::json!({"agent": "script", "session": "s1", "observations": [{"type": "session_ended"}]});
+    let mut side =
+        askd_client::Connection::connect(&askd_client::Places::at(&world.askd_dir()).ask_sock(), None)
+            .unwrap();
+    let reply = side.request("POST", "/v1/observations", Some(ended.to_string().as_bytes())).unwrap();
+    assert_eq!(reply.status, 204);
+    queue.sees("skip-permissions is off: everything is asked");
+    assert_eq!(one.end().0, Some(3));
+    until("a head without it", || (!queue.shows("skip-permissions is on")).then_some(()));
+    assert!(!status().0.contains("skip"), "{}", status().0);
+    // An agent is not told.
+    let health = side.request("GET", "/healthz", None).unwrap();
+    let health: Value = serde_json::from_slice(&health.body).unwrap();
+    assert_eq!(health["skipping"], serde_json::json!({"everywhere": false, "on": [], "off": []}));
 }
 
 #[test]

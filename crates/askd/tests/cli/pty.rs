@@ -101,6 +101,11 @@ impl Pty {
         }
     }
 
+    /// Whether the screen shows this now.
+    pub(crate) fn shows(&self, text: &str) -> bool {
+        self.output.0.lock().unwrap().screen.screen().contents().contains(text)
+    }
+
     /// Waits for a line that begins with this; gives it.
     pub(crate) fn sees_line(&self, start: &str) -> String {
         let give_up = Instant::now() + PATIENCE;
