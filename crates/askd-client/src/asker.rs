@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use askd_wire::{
@@ -97,11 +97,19 @@ impl Watch for OrStop<'_> {
 #[derive(Debug)]
 pub struct Asker {
     places: Places,
-    exe: Option<PathBuf>,
+    exe: Exe,
     token: String,
     connection: Option<Connection>,
     /// A request of it may have reached a daemon.
     sent: bool,
+}
+
+/// The askd program that may be started as the daemon.
+#[derive(Debug, Clone)]
+enum Exe {
+    Told(Option<PathBuf>),
+    /// Whatever [`daemon::own_exe`] says, once it is needed.
+    Own,
 }
 
 /// Why one exchange brought no reply that counts.
@@ -129,7 +137,13 @@ impl Asker {
     /// Connects when it first needs to. `exe`: the askd program that may be started as the daemon; `None`: none.
     pub fn new(places: Places, exe: Option<PathBuf>) -> Result<Self, Unavailable> {
         let token = random_hex().map_err(|error| Unavailable::Fault(format!("no random bits: {error}")))?;
-        Ok(Self { places, exe, token, connection: None, sent: false })
+        Ok(Self { places, exe: Exe::Told(exe), token, connection: None, sent: false })
+    }
+
+    /// The same for a program that may start the askd that it is, or is installed beside ([`daemon::own_exe`]): it is
+    /// looked for only when no daemon runs.
+    pub fn beside_askd(places: Places) -> Result<Self, Unavailable> {
+        Ok(Self { exe: Exe::Own, ..Self::new(places, None)? })
     }
 
     /// The same identity in every run of a program: its own token (128 bits that nobody can guess) in place of a
@@ -397,8 +411,17 @@ impl Asker {
     }
 
     fn open(&self, deadline: Instant) -> Result<Connection, Unavailable> {
-        let mut connection =
-            daemon::connect_or_start(&self.places, Door::Ask, self.exe.as_deref(), deadline)?;
+        let found = match &self.exe {
+            Exe::Own => daemon::connect(&self.places, Door::Ask, Some(deadline)),
+            Exe::Told(exe) => daemon::connect_or_start(&self.places, Door::Ask, exe.as_deref(), deadline),
+        };
+        let mut connection = match (&self.exe, found) {
+            (Exe::Own, Err(Unavailable::NotRunning(_))) => {
+                let exe = daemon::own_exe();
+                daemon::connect_or_start(&self.places, Door::Ask, exe.as_deref(), deadline)?
+            }
+            (_, found) => found?,
+        };
         connection.set_token(Some(self.token.clone()));
         Ok(connection)
     }
@@ -437,8 +460,11 @@ impl Asker {
     }
 
     /// The askd program that this requester may start.
-    pub fn exe(&self) -> Option<&Path> {
-        self.exe.as_deref()
+    pub fn exe(&self) -> Option<PathBuf> {
+        match &self.exe {
+            Exe::Told(exe) => exe.clone(),
+            Exe::Own => daemon::own_exe(),
+        }
     }
 }
 
@@ -460,11 +486,20 @@ fn is_over(ask: &Ask) -> bool {
 /// 128 random bits as 32 hexadecimal digits: a token, or a key for a call that has no id of its own.
 pub fn random_hex() -> Result<String, getrandom::Error> {
     let mut bits = [0; 16];
-    getrandom::fill(&mut bits)?;
+    fill(&mut bits)?;
     Ok(bits.iter().fold(String::with_capacity(32), |mut hex, byte| {
         for digit in [byte >> 4, byte & 15] {
             hex.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
         }
         hex
     }))
+}
+
+/// Linked statically, the library does not find the kernel's call and reads two files of `/dev` instead.
+fn fill(bits: &mut [u8]) -> Result<(), getrandom::Error> {
+    #[cfg(target_os = "linux")]
+    if rustix::rand::getrandom(&mut *bits, rustix::rand::GetRandomFlags::empty()) == Ok(bits.len()) {
+        return Ok(());
+    }
+    getrandom::fill(bits)
 }

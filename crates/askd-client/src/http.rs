@@ -1,13 +1,15 @@
 //! One HTTP/1.1 keep-alive connection over a Unix socket, blocking, with deadlines.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use askd_wire::{API_VERSION, Problem, VERSION_HEADER};
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -21,6 +23,8 @@ const MOST_HEAD: usize = 16 * 1024;
 /// Longest body of a reply. A request may hold 16 MiB, a list of asks many of them.
 const MOST_BODY: usize = 512 * 1024 * 1024;
 const READ_STEP: usize = 16 * 1024;
+/// The first one: most replies are shorter, and a hook is over in the time that a few more pages of memory take.
+const FIRST_STEP: usize = 4 * 1024;
 
 /// A connection to the daemon. After an error it must not be used again.
 #[derive(Debug)]
@@ -47,13 +51,18 @@ pub struct Reply {
 impl Connection {
     /// Connects. A full backlog is waited for until `deadline`.
     pub fn connect(path: &Path, deadline: Option<Instant>) -> io::Result<Self> {
-        Self::over(connect_stream(path, deadline)?)
+        Ok(Self::unblocked(connect_stream(path, deadline)?))
     }
 
     /// Over a stream that is connected already.
     pub fn over(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, token: None, deadline: None, buffer: Vec::new(), start: 0, reusable: true })
+        Ok(Self::unblocked(stream))
+    }
+
+    /// Over a stream that does not block.
+    fn unblocked(stream: UnixStream) -> Self {
+        Self { stream, token: None, deadline: None, buffer: Vec::new(), start: 0, reusable: true }
     }
 
     /// Bearer token of every request that follows.
@@ -238,24 +247,18 @@ impl Connection {
             self.buffer.drain(..self.start);
             self.start = 0;
         }
-        let held = self.buffer.len();
-        self.buffer.resize(held + READ_STEP, 0);
-        let outcome = loop {
-            match self.stream.read(&mut self.buffer[held..]) {
-                Ok(0) => break Err(HttpError::Closed),
-                Ok(count) => break Ok(count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if let Err(error) = self.wait(PollFlags::IN) {
-                        break Err(error);
-                    }
+        self.buffer.reserve(if self.buffer.capacity() == 0 { FIRST_STEP } else { READ_STEP });
+        loop {
+            match rustix::io::read(&self.stream, spare_capacity(&mut self.buffer)) {
+                Ok(0) | Err(Errno::CONNRESET) => return Err(HttpError::Closed),
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => drop(self.wait(PollFlags::IN)?),
+                Err(error) => {
+                    return Err(HttpError::Io { step: "reading from the daemon", source: error.into() });
                 }
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break Err(HttpError::Closed),
-                Err(source) => break Err(HttpError::Io { step: "reading from the daemon", source }),
             }
-        };
-        self.buffer.truncate(held + *outcome.as_ref().unwrap_or(&0));
-        outcome.map(drop)
+        }
     }
 
     fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), HttpError> {
@@ -345,7 +348,7 @@ pub(crate) fn poll_one(
         match poll(&mut fds, timeout.as_ref()) {
             Ok(0) => return Ok(None),
             Ok(_) => return Ok(Some(fds[0].revents())),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -369,13 +372,13 @@ fn connect_stream(path: &Path, deadline: Option<Instant>) -> io::Result<UnixStre
     loop {
         match connect(&socket, &address) {
             Ok(()) => return Ok(UnixStream::from(socket)),
-            Err(rustix::io::Errno::AGAIN) => {
+            Err(Errno::AGAIN) => {
                 if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "the daemon takes no connection"));
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -383,5 +386,7 @@ fn connect_stream(path: &Path, deadline: Option<Instant>) -> io::Result<UnixStre
 
 #[cfg(not(target_os = "linux"))]
 fn connect_stream(path: &Path, _deadline: Option<Instant>) -> io::Result<UnixStream> {
-    UnixStream::connect(path)
+    let stream = UnixStream::connect(path)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
 }

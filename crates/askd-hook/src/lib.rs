@@ -4,6 +4,7 @@
 //! Whatever goes wrong here, nothing is printed and the exit status is 0: the agent then asks by itself.
 //! No async runtime, no command-line parser, no logging framework: from spawn to exit it takes about a millisecond.
 
+mod bytes;
 pub mod claude;
 pub mod json;
 mod process;
@@ -14,6 +15,12 @@ use std::io::Write;
 use std::process::ExitCode;
 
 pub use claude::main_claude_code;
+
+/// [`main`] as a whole program. All that was to be said is said by then, so it ends without what the runtime tidies up.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ! {
+    let _always_success = main(args);
+    signal_hook::low_level::exit(0)
+}
 
 /// `askd hook AGENT …`, given what is behind `hook`. Whatever is wrong with the call, the agent asks by itself: nothing
 /// on standard output, status 0.

@@ -1,7 +1,11 @@
 //! What `/proc` tells about a process. Where there is no `/proc`, nothing is known and nothing is assumed.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::bytes;
 
 /// A part of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,11 +54,8 @@ pub(crate) fn arguments(pid: u32) -> Vec<String> {
     text.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
 }
 
-/// These files say no size, and most fit into one read.
 fn read(path: &str) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(4096);
-    File::open(path)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
+    bytes::read_at_once(open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?.as_fd())
 }
 
 #[cfg(test)]

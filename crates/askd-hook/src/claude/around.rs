@@ -1,5 +1,6 @@
 //! What surrounds the hook: its arguments, the agent that called it, and whether a person is there.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ pub(crate) struct Around {
     /// Another part of askd raises the asks of this agent.
     pub(crate) owned: bool,
     has_tty: bool,
+    /// Those that the agent was started with, once they were read.
+    arguments: OnceCell<Vec<String>>,
 }
 
 impl Around {
@@ -76,25 +79,30 @@ impl Around {
         let stat = if pid == parent { parent_stat } else { Stat::of(pid) };
         let tty = stat.as_ref().and_then(Stat::tty_path);
         let tmux_pane = var("TMUX_PANE");
+        let read = OnceCell::new();
         Self {
             has_tty: stat.as_ref().is_some_and(|stat| stat.tty != 0),
             instance: Instance { pid, start: stat.map_or(0, |stat| stat.start) },
             place: (tty.is_some() || tmux_pane.is_some()).then_some(Place { tty, tmux_pane }),
             owned: is_owned(var("ASKD_OWNER").as_deref(), arguments.owner.as_deref(), pid, || {
-                process::arguments(pid)
+                read.get_or_init(|| process::arguments(pid))
             }),
+            arguments: read,
         }
+    }
+
+    fn arguments(&self) -> &[String] {
+        self.arguments.get_or_init(|| process::arguments(self.instance.pid))
     }
 
     /// Claude asks askd's own permission tool for the same call.
     pub(crate) fn asks_our_tool(&self) -> bool {
-        names_our_tool(&process::arguments(self.instance.pid))
+        names_our_tool(self.arguments())
     }
 
     /// Who can answer besides askd.
     pub(crate) fn front(&self) -> Front {
-        let arguments = process::arguments(self.instance.pid);
-        front(var("CLAUDE_CODE_ENTRYPOINT").as_deref(), &arguments, self.has_tty)
+        front(var("CLAUDE_CODE_ENTRYPOINT").as_deref(), self.arguments(), self.has_tty)
     }
 }
 
@@ -158,16 +166,17 @@ fn names_our_tool(agent_arguments: &[String]) -> bool {
 /// `owner` is a name, or `name@PID` where only the agent with this process id is owned and not one that it starts. The
 /// proxies of askd own the agent that sends its permission requests to them; one that this agent starts in a shell has
 /// the mark by inheritance and sends them to nobody. They cannot name a process: the agent may be behind a script.
-fn is_owned(
+fn is_owned<A: AsRef<[String]>>(
     owner: Option<&str>,
     ours: Option<&str>,
     agent: u32,
-    agent_arguments: impl FnOnce() -> Vec<String>,
+    agent_arguments: impl FnOnce() -> A,
 ) -> bool {
     let Some(owner) = owner else { return false };
     if ["claude-", "acp-"].iter().any(|proxy| owner.starts_with(proxy)) {
         let arguments = agent_arguments();
-        if !arguments.is_empty() && !asks_a_host(&arguments) {
+        let arguments = arguments.as_ref();
+        if !arguments.is_empty() && !asks_a_host(arguments) {
             return false;
         }
     }
@@ -204,8 +213,8 @@ mod tests {
             let is = |text: &str| is_owned(Some(owner), None, 7, || args(text));
             assert!(is("claude -p --input-format stream-json --permission-prompt-tool stdio"), "{owner}");
             assert!(!is("claude -p hello") && !is("claude"), "{owner}");
-            assert!(is_owned(Some(owner), None, 7, Vec::new), "nobody can tell");
-            assert!(!is_owned(Some(owner), Some(owner), 7, Vec::new));
+            assert!(is_owned(Some(owner), None, 7, Vec::<String>::new), "nobody can tell");
+            assert!(!is_owned(Some(owner), Some(owner), 7, Vec::<String>::new));
         }
         let run = |agent| is_owned(Some("run-abcd1234@7"), None, agent, || args("claude -p x"));
         assert!(run(7) && !run(8));
@@ -243,13 +252,13 @@ mod tests {
 
     #[test]
     fn an_owner_is_for_one_agent() {
-        assert!(!is_owned(None, None, 7, Vec::new));
-        assert!(is_owned(Some("proxy"), None, 7, Vec::new));
-        assert!(is_owned(Some("proxy"), Some("other"), 7, Vec::new));
-        assert!(!is_owned(Some("proxy"), Some("proxy"), 7, Vec::new));
-        assert!(is_owned(Some("run@7"), None, 7, Vec::new));
+        assert!(!is_owned(None, None, 7, Vec::<String>::new));
+        assert!(is_owned(Some("proxy"), None, 7, Vec::<String>::new));
+        assert!(is_owned(Some("proxy"), Some("other"), 7, Vec::<String>::new));
+        assert!(!is_owned(Some("proxy"), Some("proxy"), 7, Vec::<String>::new));
+        assert!(is_owned(Some("run@7"), None, 7, Vec::<String>::new));
         assert!(
-            !is_owned(Some("run@6"), None, 7, Vec::new),
+            !is_owned(Some("run@6"), None, 7, Vec::<String>::new),
             "started by the owned agent, and nobody else asks for it"
         );
     }

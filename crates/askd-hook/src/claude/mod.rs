@@ -12,8 +12,7 @@ pub mod settings;
 mod thread;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,6 +21,7 @@ use askd_client::daemon::{self, Door};
 use askd_client::{Asker, CallError, Connection, Places, Unavailable, random_hex};
 use askd_wire::{Ask, LoopSeen, ObservationBatch, RaiseAsk, WithdrawByKey};
 
+use crate::bytes;
 use crate::claude::around::{Arguments, Around};
 use crate::claude::child::Child;
 use crate::claude::event::Event;
@@ -33,7 +33,7 @@ use crate::watch::AgentWatch;
 /// Name of this agent in asks and observations.
 pub const AGENT: &str = "claude-code";
 /// Longest event that is read.
-const MOST_STDIN: u64 = 16 * 1024 * 1024;
+const MOST_STDIN: usize = 16 * 1024 * 1024;
 /// For a daemon that is there and does not answer: the agent must not notice.
 const OBSERVE_PATIENCE: Duration = Duration::from_secs(1);
 /// For a daemon that has to be started before it can be told something.
@@ -58,10 +58,9 @@ pub fn main_claude_code(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(args: impl IntoIterator<Item = OsString>, began: Instant) -> Result<(), String> {
     let arguments = Arguments::parse(args).map_err(|error| error.to_string())?;
-    let mut bytes = Vec::new();
-    let read = io::stdin().lock().take(MOST_STDIN + 1).read_to_end(&mut bytes);
-    read.map_err(|error| format!("standard input: {error}"))?;
-    if bytes.len() as u64 > MOST_STDIN {
+    let read = bytes::read_to_end(io::stdin().as_fd(), MOST_STDIN + 1);
+    let bytes = read.map_err(|error| format!("standard input: {error}"))?;
+    if bytes.len() > MOST_STDIN {
         return Err("the event is larger than 16 MiB".to_owned());
     }
     let event =
@@ -190,7 +189,7 @@ fn wait(
     places: Places,
     limit: Option<Instant>,
 ) -> Result<(Result<Ask, Unavailable>, Asker), String> {
-    let mut asker = Asker::new(places.clone(), daemon::own_exe()).map_err(|error| error.to_string())?;
+    let mut asker = Asker::beside_askd(places.clone()).map_err(|error| error.to_string())?;
     let (token, key) = (asker.token().to_owned(), raise.key.clone());
     let mut watch = AgentWatch::new(around.instance.pid, limit, || cancel(&places, &token, &key));
     let result = asker.ask_watched(raise, &mut watch);
@@ -225,7 +224,5 @@ fn deliver(event: &Event<'_>, ask: &Ask, asker: &mut Asker) -> Result<(), String
 
 /// One write, past the buffer of `Stdout`, which would cut it at line ends.
 fn print(line: &str) -> io::Result<()> {
-    let mut stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    stdout.write_all(line.as_bytes())?;
-    stdout.flush()
+    bytes::write_all(io::stdout().as_fd(), line.as_bytes())
 }
