@@ -24,6 +24,15 @@ const ALL: [&str; 3] = ["--workspace", "--features", "xtask/bench"];
 /// The target on which the core has to build as well; it knows no clock, thread or file.
 const WASM: &str = "wasm32-unknown-unknown";
 
+/// How the hook that ships is linked.
+const FIXED: [&str; 5] = [
+    "target-feature=+crt-static",
+    "relocation-model=static",
+    "relro-level=off",
+    "lto=fat",
+    "codegen-units=1",
+];
+
 /// Everything that has to pass.
 pub(crate) fn test(root: &Path, fast: bool) -> Result<()> {
     let needs: &[Need] = if fast { &[Need::Debian, Need::CargoDeny] } else { &Need::ALL };
@@ -95,14 +104,16 @@ pub(crate) fn sim(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
 }
 
 /// What a package of askd has in it, in `target/dist`: `askd` as it is built by default, and `askd-hook` linked
-/// statically. Agents start the hook for every call, and most of the time of such a short program goes to the
-/// loader. `askd` itself stays dynamic, since looking up names needs the libraries of the system.
+/// statically. Agents start the hook for every call, and most of the time of such a short program goes to its start:
+/// to the loader, to addresses that are filled in, to pages that are touched the first time, and to what the C library
+/// asks the processor. So it is at a fixed place, in one piece, and by musl where rustup has that target.
+/// `askd` itself stays dynamic, since looking up names needs the libraries of the system.
 pub(crate) fn dist(root: &Path) -> Result<()> {
     let release = ["--release", "-p", "askd", "--bin"];
     let place = target_dir(root).join("dist");
     fs::create_dir_all(&place).with_context(|| format!("{} cannot be made", place.display()))?;
-    let copy = |name: &str| {
-        let built = target_dir(root).join("release").join(name);
+    let copy = |built: &str, name: &str| {
+        let built = target_dir(root).join(built);
         // Beside it and then renamed: a hook that runs just now keeps the file that it was started from.
         let (fresh, kept) = (place.join(format!("{name}.new")), place.join(name));
         fs::copy(&built, &fresh)
@@ -110,21 +121,34 @@ pub(crate) fn dist(root: &Path) -> Result<()> {
             .with_context(|| format!("{} cannot be copied to {}", built.display(), kept.display()))
     };
     must(cargo(root).arg("build").args(release).arg("askd"))?;
-    copy("askd")?;
-    must(cargo(root).arg("rustc").args(release).args([
-        "askd-hook",
-        "--",
-        "-C",
-        "target-feature=+crt-static",
-    ]))?;
-    copy("askd-hook")?;
+    copy("release/askd", "askd")?;
+    let kinds = ["musl", "gnu"].map(|libc| format!("{}-unknown-linux-{libc}", std::env::consts::ARCH));
+    if let Some(target) = kinds.iter().find(|target| tools::has_target(target)) {
+        let mut command = cargo(root);
+        command.args([
+            "rustc",
+            "--release",
+            "-p",
+            "askd-hook",
+            "--bin",
+            "hook-alone",
+            "--target",
+            target,
+            "--",
+        ]);
+        command.args(FIXED.iter().flat_map(|option| ["-C", option]));
+        must(&mut command)?;
+        copy(&format!("{target}/release/hook-alone"), "askd-hook")?;
+    } else {
+        must(cargo(root).arg("build").args(release).arg("askd-hook"))?;
+        copy("release/askd-hook", "askd-hook")?;
+    }
     println!("{} and askd-hook beside it", place.join("askd").display());
     Ok(())
 }
 
 /// The measurements, by a release build of this program beside the release build of askd.
 pub(crate) fn bench(root: &Path, quick: bool, only: &[String]) -> Result<()> {
-    // First, since it builds to the same place what the default build then builds again.
     dist(root)?;
     let packages = ["-p", "askd", "-p", "xtask", "--features", "xtask/bench"];
     must(cargo(root).args(["build", "--release"]).args(packages))?;

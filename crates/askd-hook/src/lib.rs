@@ -1,6 +1,6 @@
 //! The hook path: turns an agent's hook call into an ask or an observation and prints the outcome; it never decides.
 //!
-//! Read [`main`] (the whole program) and [`claude::settings`] (how it is installed) first.
+//! Read [`program`] (the whole program), [`main`] and [`claude::settings`] (how it is installed) first.
 //! Whatever goes wrong here, nothing is printed and the exit status is 0: the agent then asks by itself.
 //! No async runtime, no command-line parser, no logging framework: from spawn to exit it takes about a millisecond.
 
@@ -16,8 +16,11 @@ use std::process::ExitCode;
 
 pub use claude::main_claude_code;
 
-/// [`main`] as a whole program. All that was to be said is said by then, so it ends without what the runtime tidies up.
-pub fn run(args: impl IntoIterator<Item = OsString>) -> ! {
+/// `askd-hook hook AGENT …`, the whole program. All that was to be said is said when [`main`] is over, so it ends without
+/// what the runtime tidies up.
+pub fn program() -> ! {
+    let mut args = std::env::args_os().skip(1).peekable();
+    let _ = args.next_if(|first| first == "hook");
     let _always_success = main(args);
     signal_hook::low_level::exit(0)
 }

@@ -1,12 +1,6 @@
-//! The hook path for the tests of this package; what ships is `askd-hook` of the package `askd`.
+//! `askd-hook` with the packages that it needs and no others: for the tests of this one, and linked statically by
+//! `cargo xtask dist`. What `cargo install` installs is the same program in the package `askd`.
 
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    let mut args = std::env::args_os().skip(1).peekable();
-    if args.peek().is_some_and(|agent| agent == "claude-code") {
-        askd_hook::run(args);
-    }
-    eprintln!("usage: hook-under-test claude-code [--dir DIR] [--timeout SECS] [--owner NAME] < EVENT");
-    ExitCode::from(1)
+fn main() {
+    askd_hook::program()
 }

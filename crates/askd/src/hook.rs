@@ -2,7 +2,5 @@
 //! half the time, because the whole askd brings tables with tens of thousands of addresses, which the loader fills in.
 
 fn main() {
-    let mut args = std::env::args_os().skip(1).peekable();
-    let _ = args.next_if(|first| first == "hook");
-    askd_hook::run(args)
+    askd_hook::program()
 }

@@ -129,7 +129,7 @@ fn without_a_daemon_only_the_events_that_come_first_start_one() {
     for name in ["PreToolUse", "SubagentStart", "PermissionRequest"] {
         assert_silent(
             &Hook::new(temp.path()).run(&event(name, more)),
-            "cannot be started: usage: hook-under-test",
+            "cannot be started: askd hook: \"daemon\" is not served",
         );
         std::fs::remove_dir_all(temp.path().join("state")).unwrap();
     }

@@ -159,7 +159,7 @@ pub(crate) struct Hook {
 
 impl Hook {
     pub(crate) fn new(dir: &Path) -> Self {
-        Self::from(Command::new(env!("CARGO_BIN_EXE_hook-under-test")), dir)
+        Self::from(Command::new(env!("CARGO_BIN_EXE_hook-alone")), dir)
     }
 
     /// The same with another process between the test and the hook, which plays the agent.
@@ -167,7 +167,7 @@ impl Hook {
         let agent = dir.join("claude");
         std::os::unix::fs::symlink("/bin/sh", &agent).unwrap();
         let mut command = Command::new(agent);
-        command.args(["-c", "exec 3<&0; \"$0\" \"$@\" <&3 & wait", env!("CARGO_BIN_EXE_hook-under-test")]);
+        command.args(["-c", "exec 3<&0; \"$0\" \"$@\" <&3 & wait", env!("CARGO_BIN_EXE_hook-alone")]);
         Self::from(command, dir)
     }
 
