@@ -48,7 +48,20 @@ impl Digest {
 /// A string as RFC 8785 writes it. serde_json escapes exactly what the RFC wants: the two-letter escapes, other
 /// controls as \u00xx in lower case, nothing else.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let mut out = String::with_capacity(text.len() + 2);
+    quote(text, &mut out);
+    out
+}
+
+fn quote(text: &str, out: &mut String) {
+    // What is written as it is needs no second look.
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&serde_json::Value::from(text).to_string());
+    }
 }
 
 impl fmt::Display for Digest {
@@ -178,7 +191,7 @@ fn write(value: &Json, out: &mut String) {
         Json::Bool(false) => out.push_str("false"),
         Json::Int(n) => out.push_str(&n.to_string()),
         Json::Float(n) => out.push_str(ryu_js::Buffer::new().format_finite(*n)),
-        Json::Text(s) => out.push_str(&quoted(s)),
+        Json::Text(s) => quote(s, out),
         Json::List(list) => {
             out.push('[');
             for (i, item) in list.iter().enumerate() {
@@ -195,7 +208,7 @@ fn write(value: &Json, out: &mut String) {
                 if i > 0 {
                     out.push(',');
                 }
-                out.push_str(&quoted(key));
+                quote(key, out);
                 out.push(':');
                 write(item, out);
             }
@@ -217,6 +230,20 @@ mod tests {
             canonical(&raw).unwrap(),
             "{\"a\":\"\u{20ac}$\\u000f\\n\",\"b\":[1,1.5e-7,0.000001,0,56],\"\u{e9}\":null,\"\u{1f600}\":true,\"\u{fb33}\":false}"
         );
+    }
+
+    #[test]
+    fn every_string_is_quoted_as_the_json_library_quotes_it() {
+        for text in
+            ["", "ls -la", "é\u{7f}🦀", "\"", "\\", "a\nb\u{1}", "\u{1f}x", "\u{20}\u{21}", "\u{2028}"]
+        {
+            assert_eq!(quoted(text), serde_json::Value::from(text).to_string());
+        }
+        for code in 0..=0x2100u32 {
+            let Some(c) = char::from_u32(code) else { continue };
+            let text = format!("a{c}b");
+            assert_eq!(quoted(&text), serde_json::Value::from(text.as_str()).to_string(), "{code:x}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Short names for people. A handle is derived from the ask's id and grows when the short ones are used up.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -22,24 +23,34 @@ impl fmt::Display for Handle {
     }
 }
 
-/// The first handle for `id` that `taken` does not know. Longer ones are tried after a few short ones failed, so a
-/// crowded retention time makes handles longer, never ambiguous.
-pub(crate) fn choose(id: AskId, taken: impl Fn(&Handle) -> bool) -> Handle {
-    for attempt in 0u32.. {
-        let len = SHORTEST + (attempt / TRIES_PER_LENGTH) as usize;
-        let handle = candidate(id, attempt, len);
-        if len >= 32 || !taken(&handle) {
-            return handle;
-        }
+/// Looked up by its text.
+impl Borrow<str> for Handle {
+    fn borrow(&self) -> &str {
+        &self.0
     }
-    candidate(id, 0, 32)
 }
 
-fn candidate(id: AskId, attempt: u32, len: usize) -> Handle {
-    let mut seed = id.0.as_bytes().to_vec();
-    seed.extend_from_slice(&attempt.to_be_bytes());
-    let hash = Hash256::of(&seed);
-    Handle(hash.0.iter().take(len).map(|b| char::from(ALPHABET[usize::from(*b) % ALPHABET.len()])).collect())
+/// The first handle for `id` that `taken` does not know. Longer ones are tried after a few short ones failed, so a
+/// crowded retention time makes handles longer, never ambiguous.
+pub(crate) fn choose(id: AskId, taken: impl Fn(&str) -> bool) -> Handle {
+    for attempt in 0u32.. {
+        let len = SHORTEST + (attempt / TRIES_PER_LENGTH) as usize;
+        let letters = candidate(id, attempt);
+        let handle: String = letters.iter().take(len).map(|letter| char::from(*letter)).collect();
+        if len >= letters.len() || !taken(&handle) {
+            return Handle(handle);
+        }
+    }
+    Handle(candidate(id, 0).iter().map(|letter| char::from(*letter)).collect())
+}
+
+/// Of which a handle is as many as it needs.
+fn candidate(id: AskId, attempt: u32) -> [u8; 32] {
+    let mut seed = [0; 20];
+    let (own, count) = seed.split_at_mut(16);
+    own.copy_from_slice(id.0.as_bytes());
+    count.copy_from_slice(&attempt.to_be_bytes());
+    Hash256::of(&seed).0.map(|b| ALPHABET[usize::from(b) % ALPHABET.len()])
 }
 
 #[cfg(test)]

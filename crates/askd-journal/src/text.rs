@@ -2,6 +2,7 @@
 
 use askd_core::event::Event;
 use askd_core::time::Stamp;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::contract::{Head, HeadState, JournalError, Position, Version};
@@ -13,6 +14,62 @@ pub(crate) fn encode(event: &Event) -> Result<String, JournalError> {
 
 pub(crate) fn decode(text: &str) -> Result<Event, serde_json::Error> {
     serde_json::from_str(text)
+}
+
+/// What the last entry of an append carries besides its event: its stream's head from then on, and the claims that
+/// changed hands with it. Heads and claims can be made from the entries alone.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct After {
+    state: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    root: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    due_wall_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closed_wall_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) take: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) release: Vec<String>,
+}
+
+impl After {
+    pub(crate) fn new(head: &Head, take: Vec<String>, release: Vec<String>) -> Self {
+        Self {
+            state: state_name(head.state).to_owned(),
+            root: head.root.clone(),
+            due_wall_ms: head.due_wall_ms,
+            closed_wall_ms: head.closed_wall_ms,
+            take,
+            release,
+        }
+    }
+
+    /// `None`: of a state that nobody knows.
+    pub(crate) fn head(&self) -> Option<Head> {
+        let state = state_of(&self.state)?;
+        let (due_wall_ms, closed_wall_ms) = (self.due_wall_ms, self.closed_wall_ms);
+        Some(Head { state, root: self.root.clone(), due_wall_ms, closed_wall_ms })
+    }
+
+    pub(crate) fn encode(&self) -> Result<String, JournalError> {
+        serde_json::to_string(self).map_err(|e| JournalError::Other(format!("a head cannot be written: {e}")))
+    }
+
+    pub(crate) fn decode(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+/// Names of claims as a head has them; `None`: none.
+pub(crate) fn written_names(names: &[String]) -> Result<Option<String>, JournalError> {
+    let text = (!names.is_empty()).then(|| serde_json::to_string(names)).transpose();
+    text.map_err(|e| JournalError::Other(format!("claims cannot be written: {e}")))
+}
+
+/// The same back.
+pub(crate) fn read_names(text: Option<&str>) -> Result<Vec<String>, serde_json::Error> {
+    text.map_or_else(|| Ok(Vec::new()), serde_json::from_str)
 }
 
 pub(crate) fn state_name(state: HeadState) -> &'static str {
@@ -29,7 +86,7 @@ pub(crate) fn state_of(name: &str) -> Option<HeadState> {
         .find(|state| state_name(*state) == name)
 }
 
-/// Sum of an entry with its place and its event's text.
+/// Sum of an entry with its place, its event's text, and the text of what is after it.
 pub(crate) fn entry_sum(
     position: Position,
     stream: &str,
@@ -37,6 +94,7 @@ pub(crate) fn entry_sum(
     id: Uuid,
     at: Stamp,
     event: &str,
+    after: Option<&str>,
 ) -> i64 {
     let mut sum = Sum::default();
     sum.number(position);
@@ -47,6 +105,10 @@ pub(crate) fn entry_sum(
     sum.number(at.boot_ms);
     sum.number(at.wall_ms.cast_unsigned());
     sum.text(event);
+    // Entries from before version 4 have none, and the sums that they had.
+    if let Some(after) = after {
+        sum.text(after);
+    }
     sum.finish()
 }
 

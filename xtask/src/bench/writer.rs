@@ -1,7 +1,7 @@
 //! The shipped writer without sockets: requesters in threads, one writer thread that drains its queue.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Instant;
 
@@ -46,7 +46,7 @@ fn crowd(world: &World, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-type Asked = (Command, Sender<Result<Reply, Refusal>>);
+type Asked = (Command, SyncSender<Result<Reply, Refusal>>);
 
 /// Events per second, an ask and its answer being two.
 fn throughput(journal: &Path, asks: usize) -> Result<f64> {
@@ -83,9 +83,10 @@ fn serve(writer: &mut Writer<SqliteJournal>, first: Asked, queue: &Receiver<Aske
 }
 
 fn requester(n: usize, asks: usize, queue: &Sender<Asked>) -> Result<()> {
+    // One for all, as the baseline has it.
+    let (reply, answer) = sync_channel(1);
     let call = |command: Command| -> Result<Reply> {
-        let (reply, answer) = channel();
-        queue.send((command, reply)).ok().context("the writer is gone")?;
+        queue.send((command, reply.clone())).ok().context("the writer is gone")?;
         Ok(answer.recv()??)
     };
     for count in 0..asks {

@@ -210,7 +210,7 @@ impl State {
             self.sessions.insert(key.clone(), Session::closed_before(&ask));
         }
         if let Some(session) = self.sessions.get_mut(key) {
-            if session.asks.insert(id) {
+            if session.hold(id, ask.requester.token) {
                 session.opened(ask.requester.owner.as_ref());
             }
             if session.heard.elapsed(ask.asked_at) > 0 {

@@ -456,6 +456,12 @@ impl State {
         if let StreamId::Ask(id) = stream {
             let restart_grace = self.settings.restart_grace_ms;
             if let Some(ask) = self.asks.get_mut(id) {
+                if closed
+                    && !ask.recalled
+                    && let Some(session) = self.sessions.get_mut(ask.session())
+                {
+                    session.discount(ask.ask.requester.token);
+                }
                 ask.recalled = closed;
                 // Nobody gives a new late answer across boots, whose clock cannot be trusted that far.
                 let long_lost = ask.lost_at.is_some_and(|lost| lost.boot != now.boot);
@@ -547,7 +553,7 @@ impl State {
         }
         self.by_key.remove(&(ask.ask.requester.token, ask.ask.key.clone(), ask.ask.digest, id));
         if let Some(session) = self.sessions.get_mut(ask.session()) {
-            session.asks.remove(&id);
+            session.let_go(id, ask.ask.requester.token, !ask.recalled);
             if ask.is_open() {
                 session.closed(ask.ask.requester.owner.as_ref());
             }

@@ -215,13 +215,8 @@ impl State {
         match (by, &known.info.instance) {
             (Teller::Tells { own }, _) => own,
             (Teller::Asks(_), Some(its_own)) => seen.instance.as_ref() == Some(its_own),
-            (Teller::Asks(token), None) => self.has_asks_of_only(known, token),
+            (Teller::Asks(token), None) => known.is_asked_by_only(token),
         }
-    }
-
-    fn has_asks_of_only(&self, session: &Session, token: TokenHash) -> bool {
-        let asks = session.asks.iter().filter_map(|id| self.asks.get(id));
-        asks.filter(|ask| !ask.recalled).all(|ask| ask.ask.requester.token == token)
     }
 
     /// Whether whoever tells this may say where the session belongs, for everybody: it is shown there, and ends with it.
@@ -237,7 +232,7 @@ impl State {
         }
         match known.info.instance.as_ref().filter(|_| !known.ended) {
             Some(its_own) => seen.instance.as_ref() == Some(its_own),
-            None => matches!(by, Teller::Asks(token) if self.has_asks_of_only(known, token)),
+            None => matches!(by, Teller::Asks(token) if known.is_asked_by_only(token)),
         }
     }
 

@@ -32,7 +32,8 @@ impl State {
         }
         let digest = raise.action.digest();
         // Another process of the agent may have left one behind under the same key.
-        let own = self.asks_by_key(raise.token, &raise.key, digest).find(|(_, ask)| {
+        let before: Vec<_> = self.asks_by_key(raise.token, &raise.key, digest).collect();
+        let own = before.iter().copied().find(|(_, ask)| {
             ask.can_be_come_back_to()
                 && !restarted(ask.ask.requester.instance.as_ref(), raise.instance.as_ref())
         });
@@ -65,7 +66,8 @@ impl State {
         let call = raise
             .call
             .clone()
-            .or_else(|| self.call_asked_before(raise, digest))
+            // A requester that was lost and asks again is about the call that it was about.
+            .or_else(|| before.iter().find_map(|(_, ask)| ask.call()).map(str::to_owned))
             .or_else(|| self.find_call(raise, subagent.as_ref().map(|s| s.work_id.as_str()), digest));
         let settings = self.settings_of_ask(raise, &root);
         let policy = Self::resolve_policy(&settings, raise, attendance, &options);
@@ -228,12 +230,6 @@ impl State {
         let call = self.session(&raise.session)?.calls.get(raise.call.as_deref()?)?;
         let work_id = call.subagent.clone()?;
         Some(Subagent { work_id, name: None, kind: None, depth: None, parent: None })
-    }
-
-    /// A requester that was lost and asks again is about the call that it was about.
-    fn call_asked_before(&self, raise: &Raise, digest: crate::Digest) -> Option<String> {
-        let before = self.asks_by_key(raise.token, &raise.key, digest);
-        before.filter_map(|(_, ask)| ask.call()).next().map(str::to_owned)
     }
 
     /// The started call that this ask is about: same thread, same content, not ended, not another open ask's. Two

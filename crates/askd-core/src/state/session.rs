@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::ask::{Ask, Subagent};
 use crate::event::{CallInfo, SessionInfo, SpawnSeen};
 use crate::gate::Gate;
-use crate::id::{AskId, Owner};
+use crate::id::{AskId, Owner, TokenHash};
 use crate::overrides::Overrides;
 use crate::time::Stamp;
 
@@ -42,6 +42,8 @@ pub struct Session {
     pub(super) gates: BTreeMap<Option<String>, Gate>,
     /// Asks in memory.
     pub(super) asks: BTreeSet<AskId>,
+    /// Who asked them, with how many each, without those that were only recalled from history.
+    askers: BTreeMap<TokenHash, u32>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,6 +73,7 @@ impl Session {
             kept: Overrides::default(),
             gates: BTreeMap::new(),
             asks: BTreeSet::new(),
+            askers: BTreeMap::new(),
         }
     }
 
@@ -117,6 +120,37 @@ impl Session {
     /// Number of open asks of one owner.
     pub(super) fn waiting_of(&self, owner: Option<&Owner>) -> u32 {
         self.waiting_of.get(&owner.cloned()).copied().unwrap_or(0)
+    }
+
+    /// One more of its asks is in memory; false when it was there already.
+    pub(super) fn hold(&mut self, ask: AskId, token: TokenHash) -> bool {
+        let is_new = self.asks.insert(ask);
+        if is_new {
+            *self.askers.entry(token).or_default() += 1;
+        }
+        is_new
+    }
+
+    /// This ask left memory. `counted`: it was not only recalled.
+    pub(super) fn let_go(&mut self, ask: AskId, token: TokenHash, counted: bool) {
+        if self.asks.remove(&ask) && counted {
+            self.discount(token);
+        }
+    }
+
+    /// An ask of this requester counts no more, since it was only recalled.
+    pub(super) fn discount(&mut self, token: TokenHash) {
+        if let Some(count) = self.askers.get_mut(&token) {
+            *count -= 1;
+            if *count == 0 {
+                self.askers.remove(&token);
+            }
+        }
+    }
+
+    /// Whether nobody else has asked in its name, as far as memory knows.
+    pub(super) fn is_asked_by_only(&self, token: TokenHash) -> bool {
+        self.askers.keys().all(|asker| *asker == token)
     }
 
     /// Nothing more will be seen of its calls and subagents.

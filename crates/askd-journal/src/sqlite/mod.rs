@@ -3,7 +3,10 @@
 mod error;
 mod files;
 mod health;
+mod index;
+mod prune;
 mod read;
+mod recent;
 mod schema;
 mod write;
 
@@ -21,6 +24,7 @@ use crate::contract::{
 use error::At as _;
 use files::{Lock, Place};
 use read::View;
+use recent::Shared;
 
 /// How long a foreign program (a person with a sqlite3 shell) may hold the file before a commit gives up.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -80,8 +84,13 @@ impl SqliteJournal {
         }
         health::check_pages(&connection, &place)?;
         schema::migrate(&connection, &place)?;
-        let view = View::new(connection, at.to_owned());
+        let view = View::new(connection, Shared::default(), at.to_owned());
         view.check()?;
+        match write::index_all(&view) {
+            // The tables can wait for room; entries and readers do not need them.
+            Ok(()) | Err(JournalError::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
         Ok(Self { view, _lock: lock })
     }
 
@@ -93,7 +102,9 @@ impl SqliteJournal {
 
 impl Drop for SqliteJournal {
     fn drop(&mut self) {
-        // Leaves everything in the file itself. Without it nothing is lost either: the log is read at the next start.
+        // Leaves everything in the file itself, and in every table. Without it nothing is lost either: the log and the
+        // entries are read at the next start.
+        let _ = write::index_all(&self.view);
         let _ = self.view.empty_log();
     }
 }
@@ -168,7 +179,7 @@ impl Journal for SqliteJournal {
     }
 
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
-        write::prune(&self.view, closed_before_wall_ms, limit)
+        prune::prune(&self.view, closed_before_wall_ms, limit)
     }
 
     /// The file is locked.
@@ -179,7 +190,8 @@ impl Journal for SqliteJournal {
     fn reader(&self) -> Result<Box<dyn Reader>, JournalError> {
         let place = Place::known(self.view.path());
         let connection = connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(Box::new(SqliteReader { view: View::new(connection, self.view.path().to_owned()) }))
+        let recent = self.view.recent.clone();
+        Ok(Box::new(SqliteReader { view: View::new(connection, recent, self.view.path().to_owned()) }))
     }
 
     fn describe(&self) -> String {

@@ -1,27 +1,33 @@
 //! Queries. Each is one statement, so each sees one state of the journal.
 
 use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 
 use askd_core::id::{AskId, StreamId};
 use askd_core::time::{BootId, Stamp};
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row as SqlRow, params};
 use uuid::Uuid;
 
 use super::error::At as _;
+use super::recent::{Behind, Recent, Row, Shared, Stored, lock};
 use crate::contract::{Entry, Head, JournalError, Position, Positioned, Version};
 use crate::text;
 
 /// How many of the newest entries are read at open.
 const CHECKED_ENTRIES: i64 = 32;
 
-/// Columns as [`View::entry_row`] reads them, and what follows them in the statement.
+/// Columns as [`View::entry_row`] reads them. The head says as well which stream an entry is of, once it is in its table.
+macro_rules! columns {
+    () => {
+        "e.position, e.began, e.version, e.id, e.at_wall_ms, e.at_boot_ms, e.at_boot, e.sum, e.event, e.stream, e.after,
+         h.stream, (SELECT position FROM mark WHERE name = 'indexed')"
+    };
+}
+
+/// Entries, and what follows in the statement.
 macro_rules! entries {
     ($rest:literal) => {
-        concat!(
-            "SELECT e.position, e.began, e.version, e.id, e.at_wall_ms, e.at_boot_ms, e.at_boot, e.sum, e.event,
-             h.stream, h.version FROM entry e LEFT JOIN head h ON h.began = e.began ",
-            $rest
-        )
+        concat!("SELECT ", columns!(), " FROM entry e LEFT JOIN head h ON h.began = e.began ", $rest)
     };
 }
 
@@ -29,20 +35,20 @@ macro_rules! entries {
 macro_rules! heads {
     ($rest:literal) => {
         concat!(
-            "SELECT stream, version, began, state, root, due_wall_ms, closed_wall_ms, sum FROM head ",
+            "SELECT stream, version, began, state, root, due_wall_ms, closed_wall_ms, sum, last, claims, live
+             FROM head ",
             $rest
         )
     };
 }
 
-const HEAD: &str = heads!("WHERE stream = ?1");
 /// From a stream's newest entry back to its first. A chain that is broken ends early, and none goes forward.
 macro_rules! chain {
-    ($select:expr) => {
+    ($last:literal, $select:expr) => {
         concat!(
-            "WITH RECURSIVE chain(position) AS (
-                SELECT last FROM head WHERE stream = ?1
-                UNION ALL SELECT b.previous FROM chain n CROSS JOIN entry b ON b.position = n.position
+            "WITH RECURSIVE chain(position) AS (",
+            $last,
+            " UNION ALL SELECT b.previous FROM chain n CROSS JOIN entry b ON b.position = n.position
                 WHERE b.previous < b.position
             ) ",
             $select
@@ -50,12 +56,38 @@ macro_rules! chain {
     };
 }
 
-/// The newest first.
-const READ: &str = chain!(
-    "SELECT e.position, e.began, e.version, e.id, e.at_wall_ms, e.at_boot_ms, e.at_boot, e.sum, e.event,
-     h.stream, h.version FROM chain n CROSS JOIN entry e ON e.position = n.position
-     LEFT JOIN head h ON h.began = e.began"
-);
+/// The newest first, and the version that the head has.
+macro_rules! read {
+    ($last:literal, $version:literal) => {
+        chain!(
+            $last,
+            concat!(
+                "SELECT ",
+                columns!(),
+                ", ",
+                $version,
+                " FROM chain n CROSS JOIN entry e ON e.position = n.position LEFT JOIN head h ON h.began = e.began"
+            )
+        )
+    };
+}
+
+macro_rules! contains {
+    ($last:literal) => {
+        chain!(
+            $last,
+            "SELECT 1 FROM chain n CROSS JOIN entry e ON e.position = n.position WHERE e.id = ?2 LIMIT 1"
+        )
+    };
+}
+
+const HEAD: &str = heads!("WHERE stream = ?1");
+/// By the name of a stream whose head is in its table.
+const READ: &str = read!("SELECT last FROM head WHERE stream = ?1", "h.version");
+/// By the position of the newest entry, and its version.
+const READ_BACK: &str = read!("SELECT ?1", "?2");
+const CONTAINS: &str = contains!("SELECT last FROM head WHERE stream = ?1");
+const BACK_CONTAINS: &str = contains!("SELECT ?1");
 const FEED: &str = entries!("WHERE e.position > ?1 ORDER BY e.position LIMIT ?2");
 const NEWEST: &str = entries!("ORDER BY e.position DESC LIMIT ?1");
 const OPEN_HEADS: &str = heads!("INDEXED BY head_live WHERE live IS NOT NULL ORDER BY began");
@@ -64,21 +96,26 @@ const DUE: &str = heads!(
     "INDEXED BY head_live WHERE live IS NOT NULL AND due_wall_ms <= ?1 AND +stream > 'ask/' AND +stream < 'ask0'"
 );
 const HOLDER: &str = "SELECT h.stream FROM claim c LEFT JOIN head h ON h.began = c.began WHERE c.name = ?1";
-const CONTAINS: &str =
-    chain!("SELECT 1 FROM chain n CROSS JOIN entry e ON e.position = n.position WHERE e.id = ?2 LIMIT 1");
-const LAST: &str = "SELECT max(coalesce((SELECT max(position) FROM entry), 0),
-                    coalesce((SELECT position FROM mark WHERE name = 'pruned'), 0))";
+/// Up to where the tables of heads and claims go, and the newest position.
+const MARKS: &str = "SELECT (SELECT position FROM mark WHERE name = 'indexed'),
+                     max(coalesce((SELECT max(position) FROM entry), 0),
+                     coalesce((SELECT position FROM mark WHERE name = 'pruned'), 0))";
+/// Names of asks sort as their ids do.
+const HIGHEST_ASK: &str =
+    "SELECT stream FROM head WHERE stream > 'ask/' AND stream < 'ask0' ORDER BY stream DESC LIMIT 1";
+const BEHIND: &str = entries!("WHERE e.position > ?1 ORDER BY e.position");
 
-/// A connection that knows where it leads.
+/// A connection that knows where it leads, and what its tables do not have yet.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) connection: Connection,
+    pub(super) recent: Shared,
     path: PathBuf,
 }
 
 impl View {
-    pub(super) fn new(connection: Connection, path: PathBuf) -> Self {
-        Self { connection, path }
+    pub(super) fn new(connection: Connection, recent: Shared, path: PathBuf) -> Self {
+        Self { connection, recent, path }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -89,14 +126,34 @@ impl View {
         self.connection.prepare_cached(sql).at(&self.path)
     }
 
+    /// What the tables do not have yet. As long as it is held, nothing of it goes into the tables, and from there.
+    pub(super) fn recent(&self) -> Result<MutexGuard<'_, Recent>, JournalError> {
+        let mut recent = lock(&self.recent);
+        recent.refresh(self)?;
+        Ok(recent)
+    }
+
     pub(super) fn head(&self, stream: &StreamId) -> Result<Option<(Version, Head)>, JournalError> {
-        Ok(self.row(HEAD, [stream.to_string()], |row| self.head_row(row))?.map(|found| (found.1, found.3)))
+        Ok(self.recent()?.row(self, stream)?.map(|row| (row.version, row.head)))
     }
 
     pub(super) fn read(&self, stream: &StreamId) -> Result<Vec<Positioned>, JournalError> {
-        let mut found = self.rows(READ, [stream.to_string()], |row| {
-            Ok((self.entry_row(row)?, row.get(10).at(&self.path)?))
-        })?;
+        let recent = self.recent()?;
+        if let Some(row) = recent.heads.get(stream) {
+            return self.chain(stream, READ_BACK, [row.last.cast_signed(), row.version.cast_signed()]);
+        }
+        drop(recent);
+        self.chain(stream, READ, [stream.to_string()])
+    }
+
+    fn chain(
+        &self,
+        stream: &StreamId,
+        sql: &str,
+        params: impl Params,
+    ) -> Result<Vec<Positioned>, JournalError> {
+        let mut found =
+            self.rows(sql, params, |row| Ok((self.entry_row(row)?, row.get(13).at(&self.path)?)))?;
         found.reverse();
         let whole = found.iter().map(|(entry, _)| entry.version).eq(1..=found.len() as u64)
             && found.iter().all(|(entry, _)| entry.stream == *stream)
@@ -112,39 +169,109 @@ impl View {
     }
 
     pub(super) fn last(&self) -> Result<Position, JournalError> {
-        let last = self.statement(LAST)?.query_row([], |row| row.get(0)).at(&self.path)?;
-        self.count(last)
+        lock(&self.recent).refresh(self)
+    }
+
+    /// Up to where the tables of heads and claims go, and the newest position.
+    pub(super) fn marks(&self) -> Result<(Position, Position), JournalError> {
+        let (indexed, last): (Option<i64>, i64) =
+            self.statement(MARKS)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).at(&self.path)?;
+        let indexed = indexed.ok_or_else(|| self.corrupt("it does not say what is indexed".to_owned()))?;
+        Ok((self.count(indexed)?, self.count(last)?))
+    }
+
+    /// The last entries of appends that the tables of heads and claims do not know of, in order.
+    pub(super) fn behind(
+        &self,
+        indexed: Position,
+        mut each: impl FnMut(Behind) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        let found = self.rows(BEHIND, [clamped(indexed)], |row| {
+            let after: Option<String> = row.get(10).at(&self.path)?;
+            let began = self.count(row.get(1).at(&self.path)?)?;
+            let entry = self.entry_row(row)?;
+            let (position, version, stream) = (entry.position, entry.version, entry.stream);
+            Ok(after.map(|after| Behind { position, began, version, stream, after }))
+        })?;
+        found.into_iter().flatten().try_for_each(&mut each)
     }
 
     pub(super) fn open_heads(&self) -> Result<Vec<(StreamId, Version, Head)>, JournalError> {
-        let open = self.rows(OPEN_HEADS, [], |row| self.head_row(row))?;
-        Ok(open.into_iter().map(|(stream, version, _, head)| (stream, version, head)).collect())
+        let open = self.live(OPEN_HEADS, [], Row::is_live)?;
+        Ok(open.into_iter().map(|(stream, row)| (stream, row.version, row.head)).collect())
     }
 
     pub(super) fn holder(&self, claim: &str) -> Result<Option<StreamId>, JournalError> {
-        self.row(HOLDER, [claim], |row| self.stream(&row.get::<_, String>(0).at(&self.path)?))
+        self.recent()?.holder(self, claim)
     }
 
     pub(super) fn holders(&self, claims: &[String]) -> Result<Vec<Option<StreamId>>, JournalError> {
+        let mut recent = self.recent()?;
         // One transaction around all: locks are taken once.
         let reading = self.connection.unchecked_transaction().at(&self.path)?;
-        let found = claims.iter().map(|claim| self.holder(claim)).collect();
+        let found = claims.iter().map(|claim| recent.look_for(self, claim)).collect();
         reading.finish().at(&self.path)?;
         found
     }
 
     pub(super) fn due(&self, wall_ms: i64, limit: usize) -> Result<Vec<AskId>, JournalError> {
-        let mut due = self.rows(DUE, [wall_ms], |row| match self.head_row(row)? {
-            (StreamId::Ask(ask), _, began, head) => Ok((head.due_wall_ms, began, ask)),
-            (other, ..) => Err(self.corrupt(format!("{other} is no ask"))),
-        })?;
+        let is_due = |row: &Row| {
+            row.is_live() && row.head.due_wall_ms.is_some_and(|due_wall_ms| due_wall_ms <= wall_ms)
+        };
+        let mut due: Vec<_> = self
+            .live(DUE, [wall_ms], is_due)?
+            .into_iter()
+            .filter_map(|(stream, row)| match stream {
+                StreamId::Ask(ask) => Some((row.head.due_wall_ms, row.began, ask)),
+                _ => None,
+            })
+            .collect();
         due.sort();
         Ok(due.into_iter().take(limit).map(|(_, _, ask)| ask).collect())
     }
 
+    /// Heads out of the table, with what is more recent in place of them, in the order in which they began.
+    fn live(
+        &self,
+        sql: &str,
+        params: impl Params,
+        is_one: impl Fn(&Row) -> bool,
+    ) -> Result<Vec<(StreamId, Row)>, JournalError> {
+        let recent = self.recent()?;
+        let mut found = self.rows(sql, params, |row| self.head_row(row))?;
+        found.retain(|(stream, _)| !recent.heads.contains_key(stream));
+        let newer = recent.heads.iter().filter(|(_, row)| is_one(row));
+        found.extend(newer.map(|(stream, row)| (stream.clone(), row.clone())));
+        found.sort_by_key(|(_, row)| row.began);
+        Ok(found)
+    }
+
     pub(super) fn contains(&self, stream: &StreamId, entry: Uuid) -> Result<bool, JournalError> {
         let id = entry.as_bytes().as_slice();
+        let recent = self.recent()?;
+        if let Some(row) = recent.heads.get(stream) {
+            return self.statement(BACK_CONTAINS)?.exists(params![row.last.cast_signed(), id]).at(&self.path);
+        }
+        drop(recent);
         self.statement(CONTAINS)?.exists(params![stream.to_string(), id]).at(&self.path)
+    }
+
+    /// The head of a stream as its table has it.
+    pub(super) fn stored_row(&self, stream: &StreamId) -> Result<Option<Row>, JournalError> {
+        Ok(self.row(HEAD, [stream.to_string()], |row| self.head_row(row))?.map(|(_, row)| row))
+    }
+
+    /// The ask with the highest id whose head is in its table.
+    pub(super) fn highest_ask(&self) -> Result<Option<AskId>, JournalError> {
+        self.row(HIGHEST_ASK, [], |row| match self.stream(&row.get::<_, String>(0).at(&self.path)?)? {
+            StreamId::Ask(id) => Ok(id),
+            other => Err(self.corrupt(format!("{other} is no ask"))),
+        })
+    }
+
+    /// Who holds a claim as its table has it.
+    pub(super) fn stored_holder(&self, name: &str) -> Result<Option<StreamId>, JournalError> {
+        self.row(HOLDER, [name], |row| self.stream(&row.get::<_, String>(0).at(&self.path)?))
     }
 
     /// Reads what the start will rely on: the newest entries, and that their streams' heads agree with them.
@@ -183,7 +310,7 @@ impl View {
         &self,
         sql: &str,
         params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> Result<T, JournalError>,
+        read: impl FnOnce(&SqlRow<'_>) -> Result<T, JournalError>,
     ) -> Result<Option<T>, JournalError> {
         let found = self.statement(sql)?.query_row(params, |row| Ok(read(row))).optional().at(&self.path)?;
         found.transpose()
@@ -193,7 +320,7 @@ impl View {
         &self,
         sql: &str,
         params: impl Params,
-        mut read: impl FnMut(&Row<'_>) -> Result<T, JournalError>,
+        mut read: impl FnMut(&SqlRow<'_>) -> Result<T, JournalError>,
     ) -> Result<Vec<T>, JournalError> {
         let mut statement = self.statement(sql)?;
         let mut rows = statement.query(params).at(&self.path)?;
@@ -204,7 +331,7 @@ impl View {
         Ok(found)
     }
 
-    fn entry_row(&self, row: &Row<'_>) -> Result<Positioned, JournalError> {
+    fn entry_row(&self, row: &SqlRow<'_>) -> Result<Positioned, JournalError> {
         let get = || -> rusqlite::Result<_> {
             let at = Stamp {
                 wall_ms: row.get(4)?,
@@ -212,24 +339,32 @@ impl View {
                 boot: BootId(Uuid::from_bytes(row.get(6)?)),
             };
             let id = Uuid::from_bytes(row.get(3)?);
-            let name = row.get_ref(9)?.as_str_or_null()?;
-            Ok((row.get(0)?, row.get(2)?, id, at, row.get(7)?, row.get_ref(8)?.as_str()?, name))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, id, at, row.get(7)?))
         };
-        let (position, version, id, at, sum, event, name): (i64, i64, Uuid, Stamp, i64, &str, Option<&str>) =
+        let (position, began, version, id, at, sum): (i64, i64, i64, Uuid, Stamp, i64) =
             get().at(&self.path)?;
-        let (position, version) = (self.count(position)?, self.count(version)?);
-        let Some(name) = name else {
-            return Err(self.corrupt(format!("the entry at position {position} is of no stream")));
+        let texts = || -> rusqlite::Result<_> {
+            let after = row.get_ref(10)?.as_str_or_null()?;
+            let headed = row.get_ref(11)?.as_str_or_null()?;
+            Ok((row.get_ref(8)?.as_str()?, row.get_ref(9)?.as_str()?, after, headed, row.get(12)?))
         };
-        if text::entry_sum(position, name, version, id, at, event) != sum {
+        let (event, name, after, headed, indexed): (&str, &str, Option<&str>, Option<&str>, Option<i64>) =
+            texts().at(&self.path)?;
+        let (position, version) = (self.count(position)?, self.count(version)?);
+        if text::entry_sum(position, name, version, id, at, event, after) != sum {
             return Err(self.corrupt(format!("the entry at position {position} was changed")));
+        }
+        // A head that is not in its table yet says nothing.
+        let is_headed = headed == Some(name) || headed.is_none() && indexed.is_none_or(|to| to < began);
+        if !is_headed {
+            return Err(self.corrupt(format!("the entry at position {position} is of no stream")));
         }
         let event = text::decode(event)
             .map_err(|e| self.corrupt(format!("the entry at position {position} does not read back: {e}")))?;
         Ok(Positioned { position, stream: self.stream(name)?, version, entry: Entry { id, at, event } })
     }
 
-    fn head_row(&self, row: &Row<'_>) -> Result<(StreamId, Version, Position, Head), JournalError> {
+    fn head_row(&self, row: &SqlRow<'_>) -> Result<(StreamId, Row), JournalError> {
         let get = || -> rusqlite::Result<_> {
             let name = row.get_ref(0)?.as_str()?;
             let state = row.get_ref(3)?.as_str()?;
@@ -245,6 +380,9 @@ impl View {
             _,
             i64,
         ) = get().at(&self.path)?;
+        let beside =
+            || -> rusqlite::Result<_> { Ok((row.get(8)?, row.get_ref(9)?.as_str_or_null()?, row.get(10)?)) };
+        let (last, claims, live): (i64, Option<&str>, Option<i64>) = beside().at(&self.path)?;
         let (version, began) = (self.count(version)?, self.count(began)?);
         let state = text::state_of(state)
             .ok_or_else(|| self.corrupt(format!("the head of {name} has the state {state:?}")))?;
@@ -252,7 +390,15 @@ impl View {
         if text::head_sum(name, version, began, &head) != sum {
             return Err(self.corrupt(format!("the head of {name} was changed")));
         }
-        Ok((self.stream(name)?, version, began, head))
+        let claims = self.names(claims)?;
+        let stored = Some(Stored { live: live.is_some() });
+        Ok((self.stream(name)?, Row { began, version, last: self.count(last)?, head, claims, stored }))
+    }
+
+    /// Names of claims out of a head.
+    pub(super) fn names(&self, text: Option<&str>) -> Result<Vec<String>, JournalError> {
+        text::read_names(text)
+            .map_err(|e| self.corrupt(format!("the claims in a head do not read back: {e}")))
     }
 
     fn stream(&self, name: &str) -> Result<StreamId, JournalError> {
@@ -268,7 +414,7 @@ fn clamped(n: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::write::OLD;
+    use crate::sqlite::prune::OLD;
     use crate::sqlite::{OpenOptions, SqliteJournal};
 
     /// Every query goes by an index, and none sorts, so that none grows with what it does not return.
@@ -276,7 +422,21 @@ mod tests {
     fn no_query_scans_or_sorts() {
         let place = tempfile::tempdir().unwrap();
         let journal = SqliteJournal::open(place.path().join("j/journal.db"), OpenOptions::default()).unwrap();
-        for sql in [HEAD, READ, FEED, NEWEST, OPEN_HEADS, DUE, HOLDER, CONTAINS, LAST, OLD] {
+        for sql in [
+            HEAD,
+            READ,
+            READ_BACK,
+            FEED,
+            NEWEST,
+            OPEN_HEADS,
+            DUE,
+            HOLDER,
+            CONTAINS,
+            BACK_CONTAINS,
+            MARKS,
+            BEHIND,
+            OLD,
+        ] {
             let mut plan = journal.view.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             // The numbers do not matter to the plan.
             let nothing = vec![None::<i64>; plan.parameter_count()];

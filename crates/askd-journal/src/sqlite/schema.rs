@@ -10,7 +10,7 @@ use crate::contract::JournalError;
 const APPLICATION: i64 = 0x6173_6b64;
 
 /// What makes version N + 1 out of version N, at index N. A released step never changes.
-const STEPS: [&str; 3] = [BASE, READABLE, LEAN];
+const STEPS: [&str; 4] = [BASE, READABLE, LEAN, SELF_CONTAINED];
 
 const KNOWN: i64 = STEPS.len() as i64;
 
@@ -144,6 +144,63 @@ const LEAN: &str = "
     FROM entry e
     LEFT JOIN head h ON h.began = e.began
     LEFT JOIN entry a ON a.position = e.began AND h.stream LIKE 'ask/%'
+    ORDER BY e.position;
+";
+
+/// An entry says by itself which stream it is of and what its stream's head and claims are after it, so that a commit
+/// writes entries alone; the tables of heads and claims follow in bulk, as far as the mark 'indexed' says.
+const SELF_CONTAINED: &str = "
+    DROP VIEW log;
+
+    -- 'after': head and claims behind this entry, on the last entry of each append; none on entries from before.
+    CREATE TABLE whole(
+        position INTEGER PRIMARY KEY,
+        began INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        previous INTEGER,
+        id BLOB NOT NULL,
+        at_wall_ms INTEGER NOT NULL,
+        at_boot_ms INTEGER NOT NULL,
+        at_boot BLOB NOT NULL,
+        sum INTEGER NOT NULL,
+        stream TEXT NOT NULL,
+        after TEXT,
+        event TEXT NOT NULL
+    ) STRICT;
+    INSERT INTO whole SELECT
+        e.position, e.began, e.version, e.previous, e.id, e.at_wall_ms, e.at_boot_ms, e.at_boot, e.sum,
+        (SELECT h.stream FROM head h WHERE h.began = e.began), NULL, e.event
+    FROM entry e ORDER BY e.position;
+    DROP TABLE entry;
+    ALTER TABLE whole RENAME TO entry;
+
+    -- 'indexed': the newest position that the tables of heads and claims know of.
+    INSERT INTO mark SELECT 'indexed', max(
+        coalesce((SELECT max(position) FROM entry), 0),
+        coalesce((SELECT position FROM mark WHERE name = 'pruned'), 0)
+    );
+
+    CREATE VIEW log AS
+    SELECT
+        e.position,
+        strftime('%Y-%m-%dT%H:%M:%fZ', e.at_wall_ms / 1000.0, 'unixepoch') AS at,
+        json_extract(e.event, '$.type') AS event,
+        json_extract(a.event, '$.ask.handle') AS handle,
+        json_extract(a.event, '$.ask.lineage.session.agent') AS agent,
+        json_extract(a.event, '$.ask.lineage.session.session') AS session,
+        json_extract(a.event, '$.ask.action.tool') AS tool,
+        json_extract(e.event, '$.outcome.kind') AS outcome,
+        json_extract(e.event, '$.outcome.cause') AS cause,
+        json_extract(e.event, '$.outcome.surface') AS surface,
+        json_extract(e.event, '$.outcome.by') AS who,
+        json_extract(e.event, '$.outcome.message') AS message,
+        coalesce(json_extract(e.after, '$.state'), h.state) AS state,
+        e.stream,
+        e.version,
+        e.event AS body
+    FROM entry e
+    LEFT JOIN head h ON h.began = e.began
+    LEFT JOIN entry a ON a.position = e.began AND e.stream LIKE 'ask/%'
     ORDER BY e.position;
 ";
 

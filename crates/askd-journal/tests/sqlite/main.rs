@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod ahead;
 mod broken;
 mod child;
 mod contract;

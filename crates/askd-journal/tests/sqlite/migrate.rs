@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use askd_core::event::Event;
-use askd_journal::conformance::hand::{Picture, ask, batch, one, picture, session};
+use askd_journal::conformance::hand::{OPEN, Picture, ask, batch, one, picture, session};
 use askd_journal::{HeadState, Journal as _, JournalError, Reader as _};
 use rusqlite::Connection;
 
@@ -47,6 +47,16 @@ fn readable() -> Place {
     place
 }
 
+/// And one more.
+fn lean() -> Place {
+    let place = readable();
+    let file = Connection::open(place.path()).unwrap();
+    file.execute_batch(include_str!("v3.sql")).unwrap();
+    drop(file);
+    assert_eq!(schema(&place.path()), (3, true));
+    place
+}
+
 fn backup(place: &Place) -> PathBuf {
     beside(&place.path(), ".v1.bak")
 }
@@ -79,7 +89,7 @@ fn version_1_goes_forward_with_a_backup() {
     journal.commit(&batch([one(&ask(5), 0, askd_journal::conformance::hand::closed(1))])).unwrap();
     assert_eq!(journal.prune(100_000, 10).unwrap(), 2);
     drop(journal);
-    assert_eq!(schema(&place.path()), (3, true));
+    assert_eq!(schema(&place.path()), (4, true));
     let shell = Connection::open(place.path()).unwrap();
     let handle: String =
         shell.query_row("SELECT handle FROM log WHERE event = 'settled'", [], |row| row.get(0)).unwrap();
@@ -140,11 +150,39 @@ fn version_2_goes_forward_and_its_streams_go_on() {
     }
 }
 
+/// What version 4 has in its entries is made of what they say later; those from before need none.
+#[test]
+fn version_3_goes_forward_and_survives_a_crash_at_once() {
+    let place = lean();
+    let mut journal = place.open();
+    check_content(&picture(&journal, &CLAIMS));
+    assert_eq!(schema(&beside(&place.path(), ".v3.bak")), (3, true));
+    journal
+        .commit(&batch([one(&ask(1), 3, askd_journal::conformance::hand::closed(1)), one(&ask(9), 0, OPEN)]))
+        .unwrap();
+    let expected = picture(&journal, &CLAIMS);
+    // Killed before the tables of heads had any of it.
+    let copy = Place::new();
+    let copied = std::process::Command::new("cp").arg("-rp").arg(place.dir()).arg(copy.dir()).status();
+    assert!(copied.unwrap().success());
+    drop(journal);
+    for place in [&copy, &place] {
+        let journal = place.open();
+        assert_eq!(picture(&journal, &CLAIMS), expected);
+        assert_eq!(
+            journal.head(&ask(1)).unwrap().map(|(version, head)| (version, head.state)),
+            Some((4, HeadState::Closed))
+        );
+        assert_eq!(journal.read(&ask(1)).unwrap().len(), 4);
+        assert_eq!(journal.head(&ask(9)).unwrap(), Some((1, OPEN)));
+    }
+}
+
 #[test]
 fn a_new_journal_has_the_newest_schema_and_no_backup() {
     let place = Place::new();
     drop(place.open());
-    assert_eq!(schema(&place.path()), (3, true));
+    assert_eq!(schema(&place.path()), (4, true));
     assert_eq!(files(&place.dir()).len(), 2, "{:?}", files(&place.dir()));
 }
 
@@ -153,12 +191,12 @@ fn a_newer_journal_is_refused_and_stays_as_it_is() {
     let place = Place::new();
     drop(place.open());
     let file = Connection::open(place.path()).unwrap();
-    file.pragma_update(None, "user_version", 4).unwrap();
+    file.pragma_update(None, "user_version", 5).unwrap();
     file.execute_batch("CREATE TABLE what_askd_will_have(x); PRAGMA journal_mode = DELETE").unwrap();
     drop(file);
     let before = fs::read(place.path()).unwrap();
     match open(&place.path()) {
-        Err(e @ JournalError::Newer { found: 4, known: 3, .. }) => {
+        Err(e @ JournalError::Newer { found: 5, known: 4, .. }) => {
             assert!(e.to_string().contains("upgrade askd"), "{e}");
         }
         other => panic!("{other:?}"),
@@ -185,7 +223,7 @@ fn a_migration_that_fails_changes_nothing() {
     }
     in_the_way("DROP VIEW log");
     check_content(&picture(&place.open(), &CLAIMS));
-    assert_eq!(schema(&place.path()), (3, true));
+    assert_eq!(schema(&place.path()), (4, true));
 }
 
 #[test]
