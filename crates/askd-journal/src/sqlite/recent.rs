@@ -55,6 +55,11 @@ impl Row {
     }
 }
 
+/// So many heads may be ahead of their table, and so many entries behind the mark; with more the next commit writes all
+/// into the tables.
+const MOST_HEADS: usize = 2_048;
+const MOST_ENTRIES: u64 = 8_192;
+
 /// So many names that are free are remembered.
 const MOST_FREE: usize = 1_024;
 
@@ -66,6 +71,8 @@ pub(super) struct Recent {
     pub(super) claims: BTreeMap<String, Option<StreamId>>,
     /// The newest position, up to which everything is here or in the tables; `None` while that has to be found out.
     pub(super) known: Option<Position>,
+    /// Up to where the tables go.
+    pub(super) indexed: Position,
     /// The ask with the highest id in the table. Ids begin with the time, so a new ask is rarely below it, and above it
     /// there is nothing to look for.
     highest: Option<AskId>,
@@ -100,6 +107,7 @@ impl Recent {
         if indexed > last {
             return Err(view.corrupt(format!("{indexed} entries are indexed of {last}")));
         }
+        self.indexed = indexed;
         self.tables_changed(view)?;
         view.behind(indexed, |entry| self.replay(view, entry))?;
         self.known = Some(last);
@@ -109,6 +117,12 @@ impl Recent {
     /// The newest position; this must have been refreshed.
     pub(super) fn last(&self) -> Position {
         self.known.unwrap_or(0)
+    }
+
+    /// So much is ahead of the tables that a start would feel it.
+    pub(super) fn is_far_ahead(&self, changes: &Changes, last: Position) -> bool {
+        self.heads.len() + changes.heads.len() > MOST_HEADS
+            || last.saturating_sub(self.indexed) > MOST_ENTRIES
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -186,6 +200,7 @@ impl Recent {
             };
             let written = self.heads.keys().chain(changes.heads.keys()).filter_map(highest).max();
             self.highest = self.highest.max(written);
+            self.indexed = last;
             self.free.clear();
             self.heads.clear();
             self.claims.clear();

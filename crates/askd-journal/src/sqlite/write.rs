@@ -13,9 +13,6 @@ use crate::contract::{Batch, Claim, CommitError, Committed, JournalError, Positi
 use crate::text::After;
 use crate::{shape, text};
 
-/// So many heads may be ahead of their table; with more the next commit writes them all into it.
-const MOST_AHEAD: usize = 2_048;
-
 pub(super) fn commit(view: &View, batch: &Batch) -> Result<Committed, CommitError> {
     shape::check(batch)?;
     // Before the transaction begins, which is to be short.
@@ -33,7 +30,6 @@ pub(super) fn commit(view: &View, batch: &Batch) -> Result<Committed, CommitErro
         Ok(committed) => Ok(committed),
         Err(Stop::Stale) => {
             // Rolled back, so that the conflicts are looked for in what is committed.
-            lock(&view.recent).known = None;
             let _again = Transaction::begin(view)?;
             Err(conflicts(view, batch)?)
         }
@@ -184,7 +180,7 @@ impl<'b> Plan<'b> {
             plan.changes.heads.insert(stream.clone(), row);
         }
         plan.claims(view, &recent, batch)?;
-        plan.is_far_ahead = recent.heads.len() + plan.changes.heads.len() > MOST_AHEAD;
+        plan.is_far_ahead = recent.is_far_ahead(&plan.changes, next - 1);
         Ok(plan)
     }
 
@@ -249,8 +245,11 @@ impl<'b> Plan<'b> {
                         previous = Some(next);
                         next += 1;
                     }
-                    // Somebody else took this position.
-                    Err(e) if is_taken(&e) => return Err(Stop::Stale),
+                    // Somebody else took this position, and what is known here is old.
+                    Err(e) if is_taken(&e) => {
+                        lock(&view.recent).known = None;
+                        return Err(Stop::Stale);
+                    }
                     Err(e) => return Err(sort(view.path(), &e).into()),
                 }
             }
