@@ -39,6 +39,7 @@ impl Queue {
         let mut canvas = Canvas::new(buffer, area, self.settings.colour, faded);
         let cursor = if canvas.area.width < LEAST_WIDTH || canvas.area.height < LEAST_HEIGHT {
             self.too_small(&mut canvas);
+            screen.too_small = true;
             None
         } else {
             self.whole(&mut canvas, &mut screen, now)
@@ -54,6 +55,9 @@ impl Queue {
         };
         canvas.put(0, &Row::of(text, Look::Strong));
         canvas.put(1, &Row::of(format!("needs {LEAST_WIDTH}×{LEAST_HEIGHT}"), Look::Quiet));
+        if self.is_typing() {
+            canvas.put(2, &Row::of("nothing is sent", Look::Quiet));
+        }
     }
 
     fn whole(&mut self, canvas: &mut Canvas<'_>, screen: &mut Screen, now: Now) -> Option<Position> {

@@ -226,6 +226,8 @@ impl Queue {
         self.guard.absorbed(now.tick);
         let Mode::Line(line) = &mut self.mode else { return Vec::new() };
         match key {
+            // What was typed into a line that cannot be seen was not read by anybody.
+            Key::Enter if self.screen.too_small => Vec::new(),
             Key::Enter => self.send_line(),
             Key::Esc | Key::Ctrl('c') => {
                 self.close_line();

@@ -127,6 +127,8 @@ pub(crate) enum Purpose {
 pub(crate) struct Screen {
     /// What can be answered on it.
     pub(crate) target: Option<Target>,
+    /// Nothing is: there is no room for anything.
+    pub(crate) too_small: bool,
     /// Rows of the list, and the ask in focus.
     pub(crate) ids: Vec<String>,
     /// Parts of actions: ask, from, to.
@@ -215,6 +217,11 @@ impl Queue {
     /// A line for the person, made safe here.
     pub fn say(&mut self, text: &str) {
         self.notes.say(words::one(text), Look::Quiet);
+    }
+
+    /// About the last key, until the next one.
+    pub(crate) fn say_now(&mut self, text: &str) {
+        self.hint.get_or_insert_with(|| text.to_owned());
     }
 
     /// A line that must not be overlooked.

@@ -1,5 +1,6 @@
 //! Bytes of a terminal as keys. Whatever is not known is one key that means nothing; no part of it is taken for a letter.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::key::Key;
@@ -15,6 +16,8 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 pub(super) struct Bytes {
     held: Vec<u8>,
     pasting: bool,
+    /// What is held was told as a key that means nothing: its rest belongs to it, however late it comes.
+    cut: bool,
 }
 
 /// How much of the bytes a key takes.
@@ -22,6 +25,8 @@ enum Parsed {
     Key(Key, usize),
     /// A paste begins behind these.
     Paste(usize),
+    /// A sequence whose rest is late.
+    Cut,
     /// The rest of it has not come yet.
     More,
 }
@@ -33,7 +38,7 @@ impl Bytes {
 
     /// Whether something waits for its rest.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.held.is_empty() || self.pasting
+        !self.held.is_empty() && !self.cut || self.pasting
     }
 
     /// The keys that are whole; with `late` the rest of the last one is not waited for any more.
@@ -51,11 +56,19 @@ impl Bytes {
             match parse(&self.held, late) {
                 Parsed::Key(key, len) => {
                     self.held.drain(..len);
-                    keys.push(key);
+                    if !std::mem::take(&mut self.cut) {
+                        keys.push(key);
+                    }
                 }
                 Parsed::Paste(len) => {
                     self.held.drain(..len);
-                    self.pasting = true;
+                    (self.pasting, self.cut) = (true, false);
+                }
+                Parsed::Cut => {
+                    if !std::mem::replace(&mut self.cut, true) {
+                        keys.push(Key::Other);
+                    }
+                    break;
                 }
                 Parsed::More => break,
             }
@@ -117,6 +130,8 @@ fn escape(bytes: &[u8], late: bool) -> Parsed {
         Some(0x1b) => Parsed::Key(Key::Esc, 1),
         Some(b'[') => control_sequence(bytes, late),
         Some(b'O') => match bytes.get(2) {
+            // Enter of the number pad, which is told so and in no other way.
+            Some(b'M') => Parsed::Key(Key::Enter, 3),
             Some(last) => Parsed::Key(cursor_key(*last).unwrap_or(Key::Other), 3),
             None if late => Parsed::Key(Key::Other, 2),
             None => Parsed::More,
@@ -134,7 +149,7 @@ fn escape(bytes: &[u8], late: bool) -> Parsed {
         // A key with Alt held down.
         Some(_) => match parse(&bytes[1..], late) {
             Parsed::Key(_, len) => Parsed::Key(Key::Other, len + 1),
-            Parsed::Paste(_) | Parsed::More => Parsed::More,
+            Parsed::Paste(_) | Parsed::Cut | Parsed::More => Parsed::More,
         },
     }
 }
@@ -149,11 +164,15 @@ fn control_sequence(bytes: &[u8], late: bool) -> Parsed {
     }
     let end = bytes.iter().skip(2).position(|byte| !(0x20..=0x3f).contains(byte)).map(|at| at + 2);
     let Some(end) = end else {
-        return if late { Parsed::Key(Key::Other, bytes.len()) } else { Parsed::More };
+        return if late { Parsed::Cut } else { Parsed::More };
     };
     let len = end + 1;
     match (&bytes[2..end], bytes[end]) {
         (b"200", b'~') => Parsed::Paste(len),
+        // The mouse, as a program that died may have left it: what was clicked, and where, as bare bytes.
+        (b"", b'M') => mouse(bytes, len, 3, late),
+        (b"", b't') => mouse(bytes, len, 2, late),
+        (b"", b'T') => mouse(bytes, len, 6, late),
         (b"" | b"1", last) if cursor_key(last).is_some() => {
             Parsed::Key(cursor_key(last).unwrap_or(Key::Other), len)
         }
@@ -176,9 +195,26 @@ fn cursor_key(last: u8) -> Option<Key> {
         b'D' => Key::Left,
         b'H' => Key::Home,
         b'F' => Key::End,
-        b'M' => Key::Enter,
         _ => return None,
     })
+}
+
+/// So many numbers behind the first `len` bytes, each one byte, or one character of two: both are in use.
+fn mouse(bytes: &[u8], len: usize, numbers: usize, late: bool) -> Parsed {
+    let mut end = len;
+    for _ in 0..numbers {
+        let two = matches!(bytes.get(end..end + 2), Some([0xc2..=0xdf, 0x80..=0xbf]));
+        end += match bytes.get(end) {
+            Some(0x1b) => return Parsed::Key(Key::Other, end),
+            // The second byte of a character may still be to come.
+            Some(0xc2..=0xdf) if end + 1 == bytes.len() && !late => return Parsed::More,
+            Some(_) if two => 2,
+            Some(_) => 1,
+            None if late => return Parsed::Cut,
+            None => return Parsed::More,
+        };
+    }
+    Parsed::Key(Key::Other, end)
 }
 
 /// Keys that came in one go and read like text: a paste into a terminal that does not say so. Nobody types four letters
@@ -190,6 +226,28 @@ pub(super) fn looks_pasted(keys: &[Key]) -> bool {
     distinct.sort_unstable();
     distinct.dedup();
     letters.len() >= 4 && distinct.len() >= 3 && !matches!(keys.first(), Some(Key::Char('/' | 'm')))
+}
+
+/// Whether what was read together with the end of a line is more text: several lines were pasted.
+pub(super) fn goes_on(behind: &VecDeque<Key>) -> bool {
+    let has_text = behind.iter().any(|key| matches!(key, Key::Char(_)));
+    let letters: Vec<Key> = behind.iter().skip_while(|key| **key == Key::Char('/')).cloned().collect();
+    has_text && (behind.contains(&Key::Enter) || looks_pasted(&letters))
+}
+
+/// Keys as the text that they were before.
+pub(super) fn text(keys: impl Iterator<Item = Key>) -> String {
+    let mut text = String::new();
+    for key in keys {
+        match key {
+            Key::Char(c) => text.push(c),
+            Key::Enter => text.push('\n'),
+            Key::Tab => text.push('\t'),
+            Key::Paste(pasted) => text.push_str(&pasted),
+            _ => {}
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -225,6 +283,13 @@ mod tests {
             (b"\x1b]11;rgb:y/n/y\x07\x1bP>|y\x1b\\n", &[Other, Other, Char('n')]),
             (b"\x1b[I\x1b[?62;22c", &[Other, Other]),
             (b"\xff\xc3(", &[Other, Other, Char('(')]),
+            (b"\x1bOM\x1b[1M", &[Enter, Other]),
+            // A mouse, in each of the forms that there are.
+            (b"\x1b[M n!\x1b[M#n!y", &[Other, Other, Char('y')]),
+            (b"\x1b[M \xc2\x80n\x1b[M \xf0\xf1y", &[Other, Other, Char('y')]),
+            (b"\x1b[<0;78;1M\x1b[<0;78;1m\x1b[32;78;1M", &[Other, Other, Other]),
+            (b"\x1b[tn!\x1b[Tnnnnnnq", &[Other, Other, Char('q')]),
+            (b"\x1b[M n\x1b[A", &[Other, Up]),
             ("\u{9b}".as_bytes(), &[Other]),
         ];
         for (bytes, wanted) in cases {
@@ -242,6 +307,27 @@ mod tests {
         }
         assert_eq!(got, [Key::Up, Key::Down, Key::Char('漢'), Key::Other]);
         assert!(!input.is_waiting());
+    }
+
+    #[test]
+    fn s4_no_part_of_a_click_is_a_letter_however_late_it_comes() {
+        for cut in 1..6 {
+            let click = b"\x1b[M ny";
+            let mut input = Bytes::default();
+            input.push(&click[..cut]);
+            let mut got = input.keys(false);
+            // The rest is not waited for.
+            got.extend(input.keys(true));
+            assert!(!input.is_waiting(), "{cut}");
+            input.push(&click[cut..]);
+            got.extend(input.keys(false));
+            // An escape alone is a key of its own.
+            if cut > 1 {
+                assert_eq!(got, [Key::Other], "{cut}");
+            }
+            input.push(b"n");
+            assert_eq!(input.keys(false), [Key::Char('n')], "{cut}");
+        }
     }
 
     #[test]
@@ -273,6 +359,21 @@ mod tests {
         for typed in ["y", "nn", "nnnnnn", "yny", "/permissions", "mnot this folder"] {
             assert!(!looks_pasted(&all(typed)), "{typed}");
         }
+    }
+
+    #[test]
+    fn several_lines_in_one_go_are_known() {
+        let all = |text: &str| {
+            let key = |c| if c == '\n' { Key::Enter } else { Key::Char(c) };
+            text.chars().map(key).collect::<VecDeque<_>>()
+        };
+        for behind in ["see above", "/quit", "a\nb", "q\n", "more text\n"] {
+            assert!(goes_on(&all(behind)), "{behind:?}");
+        }
+        for behind in ["", "\n", "n", "nn", "q"] {
+            assert!(!goes_on(&all(behind)), "{behind:?}");
+        }
+        assert_eq!(text(all("a\nb").into_iter().chain([Key::Up, Key::Paste("c".into())])), "a\nbc");
     }
 
     proptest! {

@@ -11,6 +11,7 @@ mod stream;
 mod terminal;
 mod work;
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -238,12 +239,27 @@ impl Desk {
         if !self.queue.is_typing() && input::looks_pasted(&keys) {
             keys = vec![Key::Paste(String::new())];
         }
-        for key in keys {
+        let mut keys = VecDeque::from(keys);
+        while let Some(mut key) = keys.pop_front() {
             if key == Key::Ctrl('z') {
                 self.stop()?;
                 continue;
             }
+            let was_typing = self.queue.is_typing();
+            // A paste of several lines into a terminal that does not say so is sent by the person and not by its first
+            // line break.
+            let pasted = was_typing && key == Key::Enter && input::goes_on(&keys);
+            if pasted {
+                key = Key::Paste(input::text(std::iter::once(key).chain(keys.drain(..))));
+            }
             let actions = self.queue.handle_key(key, now());
+            if pasted {
+                self.queue.say_now("several lines at once are one line here: nothing was sent");
+            }
+            // What came in one go with the end of a line belongs to it, and is no key for what comes into sight.
+            if was_typing && !self.queue.is_typing() {
+                keys.clear();
+            }
             self.act(actions)?;
         }
         Ok(())

@@ -18,6 +18,10 @@ use ratatui::layout::{Position, Rect};
 const PUSH_TITLE: &str = "\x1b[22;2t";
 const POP_TITLE: &str = "\x1b[23;2t";
 
+/// Reports of the mouse, in all their forms: a program that died may have left them on, and a click is no key.
+const MOUSE_OFF: &str =
+    "\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l";
+
 type PanicHook = Box<dyn Fn(&std::panic::PanicHookInfo<'_>) + Sync + Send + 'static>;
 
 /// The screen while the queue has it.
@@ -47,7 +51,7 @@ impl Screen {
         enable_raw_mode()?;
         self.taken.store(true, Ordering::SeqCst);
         let mut stdout = io::stdout();
-        write!(stdout, "{PUSH_TITLE}")?;
+        write!(stdout, "{PUSH_TITLE}{MOUSE_OFF}")?;
         execute!(stdout, EnterAlternateScreen, EnableBracketedPaste)?;
         self.clear()
     }

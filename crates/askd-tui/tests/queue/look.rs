@@ -258,3 +258,17 @@ fn t9_the_head_says_where_permissions_are_skipped() {
     assert!(reads(&rig.queue.handle_link(askd_tui::Link::Up, rig.now)));
     assert!(reads(&rig.event(askd_wire::StreamEvent::Notice { text: "x".to_owned() })));
 }
+
+#[test]
+fn a_line_that_cannot_be_seen_sends_nothing() {
+    let mut rig = Rig::with(60, 15, &few());
+    rig.calmly(Key::Char('m'));
+    rig.type_in("not this");
+    rig.resize(20, 5);
+    rig.type_in(" one");
+    assert!(rig.sees("nothing is sent"));
+    assert!(crate::rig::decided(&rig.key(Key::Enter)).is_empty());
+    rig.resize(60, 15);
+    assert!(rig.sees("not this one"));
+    assert_eq!(crate::rig::decided(&rig.key(Key::Enter)), ["k7f deny"]);
+}

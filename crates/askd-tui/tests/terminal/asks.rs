@@ -174,6 +174,48 @@ fn s4_pasted_text_answers_nothing() {
 }
 
 #[test]
+fn s4_a_click_answers_nothing() {
+    let mut world = World::start();
+    let ask = world.ask("echo one");
+    let mut pty = Pty::queue(&world, 120, 30);
+    pty.can_allow(&ask.handle);
+    // Switched off, whoever left it on.
+    for mode in ["9", "1000", "1002", "1003", "1006"] {
+        assert!(pty.raw().contains(&format!("\x1b[?{mode}l")), "{mode}");
+    }
+    // At columns 78 and 89, and where a terminal tells more than one byte.
+    pty.keys("\x1b[M n!\x1b[M#n!\x1b[M y!\x1b[M#y!\x1b[M \u{6e0}n");
+    pty.cannot_allow();
+    pty.keys("m");
+    pty.sees("saying");
+    pty.keys("half a sen\x1b[M 0!tence");
+    pty.sees("half a sentence");
+    assert!(world.is_open(&ask));
+    pty.keys("\r");
+    assert_eq!(world.outcome(&ask).message.as_deref(), Some("half a sentence"));
+}
+
+#[test]
+fn s4_several_lines_pasted_into_a_line_are_sent_by_the_person() {
+    let mut world = World::start();
+    let (first, second) = (world.ask("echo one"), world.ask("echo two"));
+    let mut pty = Pty::queue(&world, 100, 30);
+    pty.focuses(&first.handle);
+    pty.keys("m");
+    pty.sees("saying");
+    // Without the marks of a paste.
+    pty.keys("why would you\rsee above\rquit");
+    pty.sees("› why would you see above quit");
+    pty.sees("nothing was sent");
+    assert!(world.is_open(&first) && world.is_open(&second));
+    // What came with the end of the line is no key.
+    pty.keys("\rn");
+    assert_eq!(world.outcome(&first).message.as_deref(), Some("why would you see above quit"));
+    pty.focuses(&second.handle);
+    assert!(world.is_open(&second));
+}
+
+#[test]
 fn c12_a_message_reaches_the_requester() {
     let mut world = World::start();
     let ask = world.ask("rm -rf build");
