@@ -31,17 +31,31 @@ pub(crate) struct After {
     pub(crate) take: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) release: Vec<String>,
+    /// Streams that changed in the same batch without an entry of their own; on the batch's last entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) also: Vec<Also>,
+}
+
+/// The head of another stream.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Also {
+    pub(crate) stream: String,
+    pub(crate) version: Version,
+    #[serde(flatten)]
+    pub(crate) after: After,
 }
 
 impl After {
-    pub(crate) fn new(head: &Head, take: Vec<String>, release: Vec<String>) -> Self {
+    pub(crate) fn new(head: &Head, take: &[&str], release: &[&str]) -> Self {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Self {
             state: state_name(head.state).to_owned(),
             root: head.root.clone(),
             due_wall_ms: head.due_wall_ms,
             closed_wall_ms: head.closed_wall_ms,
-            take,
-            release,
+            take: names(take),
+            release: names(release),
+            also: Vec::new(),
         }
     }
 

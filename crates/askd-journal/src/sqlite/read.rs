@@ -401,7 +401,7 @@ impl View {
             .map_err(|e| self.corrupt(format!("the claims in a head do not read back: {e}")))
     }
 
-    fn stream(&self, name: &str) -> Result<StreamId, JournalError> {
+    pub(super) fn stream(&self, name: &str) -> Result<StreamId, JournalError> {
         name.parse().map_err(|e| self.corrupt(format!("{e}")))
     }
 }

@@ -12,7 +12,7 @@ use askd_core::id::{AskId, StreamId};
 
 use super::read::View;
 use crate::contract::{Head, HeadState, JournalError, Position, Version};
-use crate::text::After;
+use crate::text::{After, Also};
 
 /// A head with what the engine knows of its stream besides.
 #[derive(Debug, Clone)]
@@ -132,15 +132,36 @@ impl Recent {
     fn replay(&mut self, view: &View, entry: Behind) -> Result<(), JournalError> {
         let Behind { position, began, version, stream, after } = entry;
         let broken = |why: &str| view.corrupt(format!("what is after position {position} {why}"));
-        let after = After::decode(&after).map_err(|e| broken(&format!("does not read back: {e}")))?;
+        let mut after = After::decode(&after).map_err(|e| broken(&format!("does not read back: {e}")))?;
+        let also = std::mem::take(&mut after.also);
         let head = after.head().ok_or_else(|| broken("is a head in no known state"))?;
-        let mut row = match self.row(view, &stream)? {
-            // The table is further already.
-            Some(row) if row.version >= version => return Ok(()),
+        let row = match self.row(view, &stream)? {
             Some(row) if row.began != began => return Err(broken("belongs to another stream")),
             Some(row) => row,
             None => Row::beginning(began, &head),
         };
+        self.follow(view, stream, Row { version, last: position, head, ..row }, after)?;
+        for Also { stream, version, after } in also {
+            let stream = view.stream(&stream)?;
+            let head = after.head().ok_or_else(|| broken("is a head in no known state"))?;
+            match self.row(view, &stream)? {
+                Some(row) if row.version == version => {
+                    self.follow(view, stream, Row { head, ..row }, after)?;
+                }
+                _ => return Err(broken("is of a stream at another version")),
+            }
+        }
+        Ok(())
+    }
+
+    /// A stream as it was behind an entry.
+    fn follow(
+        &mut self,
+        view: &View,
+        stream: StreamId,
+        mut row: Row,
+        after: After,
+    ) -> Result<(), JournalError> {
         for name in after.release {
             row.release(&name);
             if self.holder(view, &name)?.as_ref() == Some(&stream) {
@@ -151,7 +172,6 @@ impl Recent {
             row.take(&name);
             self.claims.insert(name, Some(stream.clone()));
         }
-        (row.version, row.last, row.head) = (version, position, head);
         self.heads.insert(stream, row);
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::index;
 use super::read::View;
 use super::recent::{Changes, Recent, Row, lock};
 use crate::contract::{Batch, Claim, CommitError, Committed, JournalError, Position};
-use crate::text::After;
+use crate::text::{After, Also};
 use crate::{shape, text};
 
 pub(super) fn commit(view: &View, batch: &Batch) -> Result<Committed, CommitError> {
@@ -41,7 +41,7 @@ pub(super) fn commit(view: &View, batch: &Batch) -> Result<Committed, CommitErro
 /// Everything that the batch does, or nothing. `index`: the tables may be brought up to date with it when that is due.
 fn attempt(view: &View, batch: &Batch, events: &[Vec<String>], index: bool) -> Result<Committed, Stop> {
     let transaction = Transaction::begin(view)?;
-    let plan = Plan::of(view, batch)?;
+    let mut plan = Plan::of(view, batch)?;
     let last = plan.write(view, batch, events)?;
     let indexed = plan.needs_index || index && plan.is_far_ahead;
     if indexed {
@@ -122,6 +122,11 @@ fn changed(batch: &Batch) -> BTreeMap<&StreamId, Changed<'_>> {
     all
 }
 
+fn also(stream: &StreamId, row: &Row, claims: &Changed<'_>) -> Also {
+    let after = After::new(&row.head, &claims.take, &claims.release);
+    Also { stream: stream.to_string(), version: row.version, after }
+}
+
 /// What a batch comes to, and where it meets what is committed.
 struct Plan<'b> {
     first: Position,
@@ -130,7 +135,9 @@ struct Plan<'b> {
     changed: Vec<Changed<'b>>,
     /// Positions of the newest entries that the streams of the appends had.
     before: Vec<Option<Position>>,
-    /// No entry says all of it, so the tables must.
+    /// Streams that change without an entry of their own; the batch's last entry tells of them.
+    also: Vec<Also>,
+    /// There is no entry to tell of them, so the tables must.
     needs_index: bool,
     is_far_ahead: bool,
 }
@@ -145,7 +152,8 @@ impl<'b> Plan<'b> {
             changes: Changes::default(),
             changed: Vec::with_capacity(batch.appends.len()),
             before: Vec::with_capacity(batch.appends.len()),
-            needs_index: false,
+            also: Vec::new(),
+            needs_index: batch.appends.iter().all(|append| append.entries.is_empty()),
             is_far_ahead: false,
         };
         let mut next = first;
@@ -164,7 +172,7 @@ impl<'b> Plan<'b> {
             row.version += count;
             row.head = append.head.clone();
             if count == 0 {
-                plan.needs_index = true;
+                plan.also.push(also(&append.stream, &row, &claims));
             } else {
                 row.last = next - 1;
             }
@@ -173,10 +181,10 @@ impl<'b> Plan<'b> {
         }
         // Streams of which nothing else changes.
         for (stream, claims) in changed {
-            plan.needs_index = true;
             let Some(mut row) = recent.row(view, stream)? else { continue };
             claims.release.iter().for_each(|name| row.release(name));
             claims.take.iter().for_each(|name| row.take(name));
+            plan.also.push(also(stream, &row, &claims));
             plan.changes.heads.insert(stream.clone(), row);
         }
         plan.claims(view, &recent, batch)?;
@@ -212,14 +220,19 @@ impl<'b> Plan<'b> {
     }
 
     /// Writes the entries; returns the newest position.
-    fn write(&self, view: &View, batch: &Batch, events: &[Vec<String>]) -> Result<Position, Stop> {
+    fn write(&mut self, view: &View, batch: &Batch, events: &[Vec<String>]) -> Result<Position, Stop> {
+        let newest = self.first + events.iter().map(Vec::len).sum::<usize>() as u64 - 1;
+        let mut also = std::mem::take(&mut self.also);
         let mut insert = view.statement(INSERT_ENTRY)?;
         let mut next = self.first;
         let planned = self.changed.iter().zip(&self.before);
         for ((append, events), (changed, before)) in batch.appends.iter().zip(events).zip(planned) {
             let stream = append.stream.to_string();
-            let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            let after = After::new(&append.head, names(&changed.take), names(&changed.release)).encode()?;
+            let mut after = After::new(&append.head, &changed.take, &changed.release);
+            if next + append.entries.len() as u64 > newest {
+                after.also = std::mem::take(&mut also);
+            }
+            let after = after.encode()?;
             let began = self.changes.heads.get(&append.stream).map_or(next, |row| row.began);
             let mut previous = *before;
             for ((entry, event), version) in append.entries.iter().zip(events).zip(append.expected + 1..) {

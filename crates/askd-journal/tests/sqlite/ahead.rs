@@ -53,8 +53,8 @@ impl World {
                 // Lower than all that are there.
                 10 => (ask(u128::from(chance.below(1_000))), 1),
                 11 => (session(&format!("s{}", chance.below(9))), 1),
-                // A head alone, as rare as it is.
-                12 if chance.below(40) == 0 => (ask(u128::from(1 + chance.below(300)) << 64), 0),
+                // A head alone.
+                12 => (ask(u128::from(1 + chance.below(300)) << 64), 0),
                 _ => (ask(u128::from(1 + chance.below(self.next as u64 + 1)) << 64), 1),
             };
             let expected = self.versions.get(&stream).copied().unwrap_or(0);
@@ -87,12 +87,37 @@ impl World {
                 _ => {}
             }
         }
+        // Claims alone.
+        for _ in 0..3 {
+            let stream = ask(u128::from(1 + chance.below(self.next as u64)) << 64);
+            let is_free = tried.appends.iter().all(|append| append.stream != stream);
+            if !is_free || !self.versions.contains_key(&stream) {
+                continue;
+            }
+            let held =
+                self.claims.iter().find(|(_, holder)| **holder == stream).map(|(name, _)| name.clone());
+            match held {
+                Some(name) if tried.take.iter().all(|taken| taken.name != name) => {
+                    tried.release.push(claim(&name, &stream));
+                    self.claims.remove(&name);
+                }
+                Some(_) => {}
+                None => {
+                    let name = format!("handle/alone-{}", chance.below(50));
+                    if !self.claims.contains_key(&name) && tried.take.iter().all(|taken| taken.name != name) {
+                        tried.take.push(claim(&name, &stream));
+                        self.claims.insert(name, stream);
+                    }
+                }
+            }
+        }
         tried
     }
 }
 
 fn same(found: &dyn Reader, expected: &dyn Reader, world: &World, chance: &mut Chance) {
-    let names: Vec<String> = (0..30).map(|_| format!("handle/{}", chance.below(5_100))).collect();
+    let mut names: Vec<String> = (0..30).map(|_| format!("handle/{}", chance.below(5_100))).collect();
+    names.extend((0..50).map(|n| format!("handle/alone-{n}")));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(picture(found, &names), picture(expected, &names));
     let owned: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
