@@ -22,9 +22,12 @@ use crate::head::{self, Head};
 const MOST_HEAD: usize = 16 * 1024;
 /// Longest body of a reply. A request may hold 16 MiB, a list of asks many of them.
 const MOST_BODY: usize = 512 * 1024 * 1024;
-const READ_STEP: usize = 16 * 1024;
-/// The first one: most replies are shorter, and a hook is over in the time that a few more pages of memory take.
+/// Room that is made at first: most replies are shorter, and every page that is touched costs a hook something.
 const FIRST_STEP: usize = 4 * 1024;
+/// Most that is made at once.
+const MOST_STEP: usize = 64 * 1024;
+/// Longest reply in place of a stream that is read for its words.
+const MOST_REFUSAL: usize = 16 * 1024;
 
 /// A connection to the daemon. After an error it must not be used again.
 #[derive(Debug)]
@@ -187,7 +190,7 @@ impl Connection {
         let (status, api, content_type) = (head.status, head.api, head.content_type.clone());
         let mut decoder = Body::new(head.framing);
         let mut body = Vec::new();
-        while !decoder.is_done() && body.len() < READ_STEP {
+        while !decoder.is_done() && body.len() < MOST_REFUSAL {
             self.decode(&mut decoder, &mut body)?;
             if !decoder.is_done() {
                 self.fill()?;
@@ -247,7 +250,9 @@ impl Connection {
             self.buffer.drain(..self.start);
             self.start = 0;
         }
-        self.buffer.reserve(if self.buffer.capacity() == 0 { FIRST_STEP } else { READ_STEP });
+        if self.buffer.len() == self.buffer.capacity() {
+            self.buffer.reserve(self.buffer.len().clamp(FIRST_STEP, MOST_STEP));
+        }
         loop {
             match rustix::io::read(&self.stream, spare_capacity(&mut self.buffer)) {
                 Ok(0) | Err(Errno::CONNRESET) => return Err(HttpError::Closed),
