@@ -6,6 +6,7 @@
 
 mod bytes;
 pub mod claude;
+mod home;
 pub mod json;
 mod process;
 mod watch;

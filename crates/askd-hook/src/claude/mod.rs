@@ -28,6 +28,7 @@ use crate::claude::event::Event;
 use crate::claude::raise::Subject;
 pub use crate::claude::raise::kind;
 use crate::claude::thread::{Then, Thread, signature};
+use crate::home;
 use crate::watch::AgentWatch;
 
 /// Name of this agent in asks and observations.
@@ -67,7 +68,8 @@ fn run(args: impl IntoIterator<Item = OsString>, began: Instant) -> Result<(), S
         Event::parse(&bytes).map_err(|error| format!("the event is not what Claude sends: {error}"))?;
     let places = match &arguments.places {
         Some(places) => places.clone(),
-        None => Places::from_env().map_err(|error| error.to_string())?,
+        None => Places::from_vars(|name| std::env::var_os(name), home::of_user())
+            .map_err(|error| error.to_string())?,
     };
     let thread = Thread::of(&event, &places);
     match event.hook_event_name.as_str() {
