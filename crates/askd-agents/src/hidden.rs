@@ -66,8 +66,8 @@ impl HiddenAsk {
             cwd: self.cwd.clone(),
         };
         RaiseAsk {
-            // The agent's own question whether a loop may go on, which no rule and no skipping answers.
-            class: if self.tool == "doom_loop" { Class::Safety } else { Class::Tool },
+            // No rule and no skipping answers whether a loop may go on.
+            class: if self.tool == LOOP { Class::Safety } else { Class::Tool },
             parent: self.subagent.as_ref().map(|child| child.parent.clone()),
             root: Some(self.root.clone()),
             subagent: self.subagent.as_ref().map(|child| Subagent {
@@ -111,6 +111,8 @@ pub struct HiddenSubagent {
 pub enum HiddenEnd {
     /// Somebody allowed it (also by our own reply).
     Allowed,
+    /// The agent allowed it by itself, because somebody allowed another one for always.
+    AllowedAlong,
     /// Somebody rejected it (also by our own reply).
     Rejected,
     /// It is not listed any more and nobody saw an answer.
@@ -139,6 +141,36 @@ pub enum HiddenReply {
     Reject,
 }
 
+/// opencode's name of its own question whether a loop may go on.
+pub(crate) const LOOP: &str = "doom_loop";
+
+/// What the watcher made of an answer that it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HiddenTold {
+    /// The agent has it; a no goes at once.
+    AsSaid,
+    /// The agent has a yes for this once: for always it would have run what is denied and waits to be told so.
+    OnceInstead,
+    /// A no that the agent hears when the others of its session are answered.
+    Held,
+}
+
+/// What [`Observation::DecidedByAgent`](askd_wire::Observation) says of [`HiddenEnd::AllowedAlong`].
+pub(crate) const ALONG: &str = "answer for always to another ask";
+
+/// For the log, of what was made of an answer.
+pub(crate) fn told_otherwise(told: HiddenTold) -> Option<&'static str> {
+    match told {
+        HiddenTold::AsSaid => None,
+        HiddenTold::OnceInstead => {
+            Some("allowed once and not for always: the agent would have run what was denied beside it too")
+        }
+        HiddenTold::Held => Some(
+            "denied; the agent hears it when what else it asks there is answered, until then its own prompt stays",
+        ),
+    }
+}
+
 /// Why a reply did not reach the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum HiddenError {
@@ -159,7 +191,10 @@ pub trait HiddenSource: Send + Sync {
     ///
     /// `Ok`: the agent took it, or the watcher has it and gives it to the agent as soon as that harms no other ask;
     /// [`HiddenEvent::Gone`] tells when the agent has it.
-    fn reply(&self, id: &str, reply: HiddenReply, message: Option<&str>) -> Result<(), HiddenError>;
+    fn reply(&self, id: &str, reply: HiddenReply, message: Option<&str>) -> Result<HiddenTold, HiddenError>;
+
+    /// Takes back a yes that the agent does not have yet: from then on it is not given, however often it is tried.
+    fn forget(&self, id: &str);
 
     /// Stops watching and closes the event channel; asks that are open stay as they are.
     fn stop(&self);

@@ -212,6 +212,28 @@ fn a1_c1_the_agent_is_killed_with_asks_open() -> Result<()> {
     Ok(())
 }
 
+/// opencode asks whether to go on when the same call comes a third time.
+#[test]
+fn t5_t9_skipping_does_not_answer_whether_a_loop_may_go_on() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let glob = || Step::call("glob", json!({"pattern": "*.nothing"}));
+    let thrice = glob().and(glob()).and(glob());
+    let model = Model::start(Scripts::of("main", [thrice, Step::say("done")]))?;
+    assert_eq!(world.run(&["permissions", "skip", "on"])?.code, 0);
+    let mut client = opencode(&world, &model, &json!({}))?;
+    client.prompt("play=main")?;
+    let ask = until("the question about the loop", || {
+        Ok(world.asks()?.into_iter().find(|ask| ask.action["tool"] == "doom_loop"))
+    })?;
+    let dialog = client.ask("doom_loop")?;
+    assert_eq!((world.show(&ask.id)?.state.as_str(), world.open()?.len()), ("open", 1), "{ask:?}");
+    client.choose(&dialog, "reject")?;
+    let ask = world.wait(&ask.id, "the person's answer", |ask| ask.state == "settled")?;
+    assert_eq!(ask.settled(), Some(("denied", "person")));
+    Ok(())
+}
+
 fn agent_of(client: &AcpClient) -> Result<u32> {
     until("the agent's process", || {
         Ok(children(client.pid()).into_iter().find(|(_, line)| line.contains("opencode")).map(|(pid, _)| pid))

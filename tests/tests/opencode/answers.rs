@@ -109,6 +109,32 @@ fn a5_a_no_does_not_take_the_asks_beside_it_along() -> Result<()> {
 }
 
 #[test]
+fn a5_a_yes_for_always_beside_a_no_does_not_run_what_was_denied() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let both = bash("touch no").and(bash("touch yes"));
+    let model = Model::start(Scripts::of("main", [both, bash("touch again"), Step::say("done")]))?;
+    let server = Server::start(&world, &model, &bash_asks())?;
+    server.play("main")?;
+    let (no, yes) = (world.ask("touch no")?, world.ask("touch yes")?);
+    assert_eq!(world.deny(&no.id, "never that one")?, 0);
+    // opencode would answer everything that it covers, and it has not heard of the no.
+    assert_eq!(world.run(&["allow", &yes.id, "--option", "always"])?.code, 0);
+    world.wait_made("yes")?;
+    let told = model.result_of_block("main", 0, 0)?;
+    assert!(told.text.contains("never that one"), "{told:?}");
+    let no = world.wait(&no.id, "the denial delivered", |ask| ask.delivery == "confirmed")?;
+    assert_eq!(no.settled(), Some(("denied", "person")));
+    // It was one for once, and that is said.
+    let again = world.ask("touch again")?;
+    assert!(server.said().contains("allowed once and not for always"), "{}", server.said());
+    assert_eq!(world.deny(&again.id, "enough")?, 0);
+    model.wait_for("main", 2)?;
+    assert!(!world.made("no") && !world.made("again"));
+    Ok(())
+}
+
+#[test]
 fn a8_an_answer_in_opencode_is_learned_and_ends_the_ask() -> Result<()> {
     let mut world = World::bare()?;
     world.start_daemon()?;

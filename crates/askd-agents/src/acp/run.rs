@@ -7,7 +7,7 @@ use std::time::Duration;
 use askd_client::Places;
 
 use super::{Dismiss, Machine, Settings};
-use crate::hidden::{HiddenAdapter, HiddenEvent, HiddenOption};
+use crate::hidden::{HiddenAdapter, HiddenEvent, HiddenOption, HiddenTold};
 use crate::proxy::{Action, AskNo, CannotStart, End, News, Owner, Protocol, Start, serve};
 
 /// What `askd acp` is started with.
@@ -89,8 +89,8 @@ impl Protocol for Machine {
         Self::hidden(self, event, now);
     }
 
-    fn hidden_replied(&mut self, ask: AskNo, delivered: bool, now: Duration) {
-        Self::hidden_replied(self, ask, delivered, now);
+    fn hidden_replied(&mut self, ask: AskNo, told: Option<HiddenTold>, now: Duration) {
+        Self::hidden_replied(self, ask, told, now);
     }
 
     fn set_hidden_options(&mut self, options: &'static [HiddenOption]) {

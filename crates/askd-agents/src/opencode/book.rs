@@ -4,11 +4,11 @@
 //! |---|---|
 //! | a no ends every open ask of its session | a no waits until each of the others has its answer |
 //! | the turn ends (cancelled, failed): nobody is told, the ask stays listed, a yes may still run the call | the ask is gone, no yes is given any more, and a no clears it while nothing else of the session is open |
-//! | a yes for always answers all that match | they are gone by somebody's yes |
+//! | a yes for always answers all of its session that match | while a no waits there it is told as one for once; what was swept along by one in its own dialog is told as that |
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::hidden::{HiddenEnd, HiddenReply};
+use crate::hidden::{HiddenEnd, HiddenReply, HiddenTold};
 
 #[derive(Debug, Default)]
 pub(super) struct Book {
@@ -26,6 +26,10 @@ struct Open {
     answer: Answer,
     /// It was not listed, or its session did not work, when somebody looked last.
     doubtful: bool,
+    /// Another one of its session was just allowed for always.
+    swept: bool,
+    /// Its turn was cancelled: no yes is given any more.
+    revoked: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +64,7 @@ pub(super) enum Next {
     /// Tell it now.
     Now(Tell),
     /// A no, which goes when [`Book::due`] says so.
-    Held,
+    No { held: bool },
 }
 
 impl Book {
@@ -81,9 +85,37 @@ impl Book {
             directory: directory.map(str::to_owned),
             answer: Answer::None,
             doubtful: false,
+            swept: false,
+            revoked: false,
         };
         self.open.insert(id.to_owned(), open);
         true
+    }
+
+    /// The agent says that it was answered, in its own word for the reply. `None`: it was not open here.
+    pub(super) fn replied(&mut self, id: &str, reply: &str) -> Option<HiddenEnd> {
+        match reply {
+            "reject" => self.gone(id, HiddenEnd::Rejected),
+            "always" => {
+                let open = self.open.get(id)?;
+                if open.swept && open.answer != Answer::Yes {
+                    return self.gone(id, HiddenEnd::AllowedAlong);
+                }
+                let session = open.session.clone();
+                for open in self.open.values_mut().filter(|open| open.session == session) {
+                    open.swept = true;
+                }
+                self.gone(id, HiddenEnd::Allowed)
+            }
+            _ => self.gone(id, HiddenEnd::Allowed),
+        }
+    }
+
+    /// What an answer for always swept along is told right behind it; a later one is an answer of its own.
+    pub(super) fn swept_all(&mut self) {
+        for open in self.open.values_mut() {
+            open.swept = false;
+        }
     }
 
     /// It is no longer open in the agent. `None`: it was not open here.
@@ -107,13 +139,42 @@ impl Book {
         let Some(open) = self.open.get_mut(id) else { return Next::Gone };
         match (&open.answer, reply) {
             (Answer::No { sent: true, .. } | Answer::Refused, _) => Next::Gone,
+            (_, HiddenReply::Once | HiddenReply::Always) if open.revoked => Next::Gone,
             (_, HiddenReply::Once | HiddenReply::Always) => {
                 open.answer = Answer::Yes;
                 Next::Now(tell(id, open, reply, None))
             }
             (_, HiddenReply::Reject) => {
                 open.answer = Answer::No { message: message.map(str::to_owned), sent: false };
-                Next::Held
+                let session = open.session.clone();
+                let held = self
+                    .open
+                    .values()
+                    .any(|open| open.session == session && matches!(open.answer, Answer::None | Answer::Yes));
+                Next::No { held }
+            }
+        }
+    }
+
+    /// How a yes is told, looked at right before; `None`: it is not told any more. One for always would make the agent
+    /// allow the session's other asks as well, and of a no that waits it has not heard.
+    pub(super) fn word(&self, tell: &Tell) -> Option<(HiddenReply, HiddenTold)> {
+        self.open.get(&tell.id).filter(|open| !open.revoked)?;
+        let denied = |open: &Open| open.session == tell.session && matches!(open.answer, Answer::No { .. });
+        Some(match tell.reply {
+            HiddenReply::Always if self.open.values().any(denied) => {
+                (HiddenReply::Once, HiddenTold::OnceInstead)
+            }
+            reply => (reply, HiddenTold::AsSaid),
+        })
+    }
+
+    /// The turn was cancelled: a yes that is not with the agent yet is void.
+    pub(super) fn forget(&mut self, id: &str) {
+        if let Some(open) = self.open.get_mut(id) {
+            open.revoked = true;
+            if open.answer == Answer::Yes {
+                open.answer = Answer::None;
             }
         }
     }
@@ -235,8 +296,8 @@ mod tests {
     #[test]
     fn a_no_waits_for_the_others_of_its_session_only() {
         let mut book = book(&[("a", "s"), ("b", "s"), ("c", "t")]);
-        assert_eq!(book.answer("a", HiddenReply::Reject, Some("not a")), Next::Held);
-        assert_eq!(book.answer("c", HiddenReply::Reject, None), Next::Held);
+        assert_eq!(book.answer("a", HiddenReply::Reject, Some("not a")), Next::No { held: true });
+        assert_eq!(book.answer("c", HiddenReply::Reject, None), Next::No { held: false });
         assert_eq!((book.due("s"), book.due("t").unwrap().id.as_str()), (None, "c"));
         assert_eq!(told(book.answer("b", HiddenReply::Once, None)), ("b".into(), HiddenReply::Once, None));
         assert_eq!(book.due("s"), None, "the yes has not arrived yet");
@@ -253,7 +314,9 @@ mod tests {
             let mut book = book(&[("a", "s"), ("b", "s")]);
             for id in order {
                 assert_eq!(book.due("s"), None);
-                assert_eq!(book.answer(id, HiddenReply::Reject, Some(&format!("not {id}"))), Next::Held);
+                let held = id == order[0];
+                let next = book.answer(id, HiddenReply::Reject, Some(&format!("not {id}")));
+                assert_eq!(next, Next::No { held });
             }
             let due = book.due("s").unwrap();
             assert_eq!((due.id.as_str(), due.message.as_deref()), ("a", Some("not a\nnot b")));
@@ -315,6 +378,48 @@ mod tests {
         book.answer("a", HiddenReply::Reject, None);
         book.due("s").unwrap();
         assert_eq!(book.answer("a", HiddenReply::Once, None), Next::Gone, "the no is on its way");
+    }
+
+    #[test]
+    fn a5_a_yes_for_always_beside_a_no_that_waits_is_one_for_once() {
+        let mut book = book(&[("a", "s"), ("b", "s"), ("c", "t")]);
+        let always = |book: &mut Book, id: &str| match book.answer(id, HiddenReply::Always, None) {
+            Next::Now(tell) => book.word(&tell),
+            other => panic!("{other:?}"),
+        };
+        let first = match book.answer("b", HiddenReply::Always, None) {
+            Next::Now(tell) => tell,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(book.word(&first), Some((HiddenReply::Always, HiddenTold::AsSaid)));
+        book.answer("a", HiddenReply::Reject, None);
+        let once = Some((HiddenReply::Once, HiddenTold::OnceInstead));
+        assert_eq!(book.word(&first), once, "the no came before it was sent");
+        book.not_told("b");
+        assert_eq!(always(&mut book, "b"), once);
+        assert_eq!(always(&mut book, "c"), Some((HiddenReply::Always, HiddenTold::AsSaid)), "elsewhere");
+    }
+
+    #[test]
+    fn c11_what_an_always_in_the_agents_own_dialog_swept_along_is_told_as_that() {
+        let mut book = book(&[("a", "s"), ("b", "s"), ("c", "s"), ("d", "t")]);
+        book.answer("a", HiddenReply::Reject, None);
+        assert_eq!(book.replied("b", "always"), Some(HiddenEnd::Allowed));
+        assert_eq!(book.replied("a", "always"), Some(HiddenEnd::AllowedAlong));
+        assert_eq!(book.replied("d", "always"), Some(HiddenEnd::Allowed), "of another session");
+        book.swept_all();
+        assert_eq!(book.replied("c", "always"), Some(HiddenEnd::Allowed), "answered by itself, later");
+    }
+
+    #[test]
+    fn a6_a_yes_that_was_taken_back_is_never_told() {
+        let mut book = book(&[("a", "s")]);
+        let Next::Now(tell) = book.answer("a", HiddenReply::Once, None) else { panic!("it is open") };
+        book.not_told("a");
+        book.forget("a");
+        assert_eq!(book.word(&tell), None, "one that was on its way");
+        assert_eq!(book.answer("a", HiddenReply::Once, None), Next::Gone, "and one that is tried again");
+        assert_eq!(book.answer("a", HiddenReply::Reject, None), Next::No { held: false }, "a no may go");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! | asked | raised, with lineage and the agent's own options |
 //! | outcome: a person, a policy | told to the agent; `handed` when it took it, `confirmed` when it says so |
 //! | gone by the answer that was carried | `confirmed` |
-//! | gone by another answer | observed: the agent's own prompt was answered |
+//! | gone by another answer | observed: the agent's own prompt was answered, for this ask or for always for another one |
 //! | gone with its turn | withdrawn, `cancelled`; an allow that was not told is void |
 //! | the agent ended | its sessions ended; killed: its asks lost their requester |
 //!
@@ -24,7 +24,9 @@ use std::time::{Duration, Instant};
 use askd_client::{Asker, JustWait, OrStop, Places, Unavailable, Wake, Watch, daemon};
 use askd_wire::{Ask, ChoiceKind, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk, Verdict};
 
-use crate::hidden::{Hidden, HiddenAsk, HiddenEnd, HiddenError, HiddenEvent, HiddenReply, HiddenSource};
+use crate::hidden::{
+    ALONG, Hidden, HiddenAsk, HiddenEnd, HiddenError, HiddenEvent, HiddenReply, HiddenSource, told_otherwise,
+};
 use crate::proxy::lock;
 
 /// How askd names this agent.
@@ -48,7 +50,12 @@ pub struct Around {
     pub instance: Instance,
     /// Where the agent itself asks the same; none: nowhere.
     pub own_prompt: Option<&'static str>,
+    /// Takes one line for a person; none: the agent has the screen to itself.
+    pub say: Option<fn(&str)>,
 }
+
+/// Characters of an ask's title in a line about it.
+const LONGEST_NAMED: usize = 100;
 
 /// How the agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,10 +266,14 @@ impl Desk {
                 state.told = Some(reply);
             }
             match self.source.reply(&item.ask.id, reply, message) {
-                // A no may wait in the watcher for its siblings; that the agent has it is told when it is gone.
-                Ok(()) if reply == HiddenReply::Reject => return,
-                Ok(()) => {
-                    self.tell(item, id, Asker::handed);
+                Ok(told) => {
+                    if let Some(otherwise) = told_otherwise(told) {
+                        self.say(item, otherwise);
+                    }
+                    // A no may wait in the watcher for its siblings; that the agent has it is told when it is gone.
+                    if reply != HiddenReply::Reject {
+                        self.tell(item, id, Asker::handed);
+                    }
                     return;
                 }
                 Err(HiddenError::Gone) => {
@@ -283,18 +294,30 @@ impl Desk {
     fn gone(&self, item: &Item, how: HiddenEnd) {
         let (id, told) = item.end();
         let as_told = match how {
-            HiddenEnd::Allowed => matches!(told, Some(HiddenReply::Once | HiddenReply::Always)),
+            HiddenEnd::Allowed | HiddenEnd::AllowedAlong => {
+                matches!(told, Some(HiddenReply::Once | HiddenReply::Always))
+            }
             HiddenEnd::Rejected => told == Some(HiddenReply::Reject),
             HiddenEnd::Vanished => false,
         };
-        match (&id, how, &item.ask.call) {
-            (Some(id), _, _) if as_told => self.tell(item, id, Asker::confirmed),
-            (_, HiddenEnd::Allowed | HiddenEnd::Rejected, Some(call)) => {
-                let allowed = how == HiddenEnd::Allowed;
-                let seen = Observation::OwnPromptAnswered { call: call.clone(), allowed };
-                self.observe(&item.ask.session, None, vec![seen]);
+        let call = call_of(&item.ask);
+        let seen = match (&id, how) {
+            (Some(id), _) if as_told => return self.tell(item, id, Asker::confirmed),
+            (_, HiddenEnd::Allowed) => Observation::OwnPromptAnswered { call, allowed: true },
+            (_, HiddenEnd::Rejected) => Observation::OwnPromptAnswered { call, allowed: false },
+            (_, HiddenEnd::AllowedAlong) => {
+                Observation::DecidedByAgent { call, allowed: true, by: Some(ALONG.to_owned()) }
             }
-            _ => self.withdraw(item, "cancelled"),
+            (_, HiddenEnd::Vanished) => return self.withdraw(item, "cancelled"),
+        };
+        self.observe(&item.ask.session, None, vec![seen]);
+    }
+
+    /// One line about an ask, where there is room for it.
+    fn say(&self, item: &Item, text: &str) {
+        if let Some(say) = self.around.say {
+            let title: String = item.ask.title.chars().take(LONGEST_NAMED).collect();
+            say(&format!("askd: {}: {title}: {text}", item.ask.tool));
         }
     }
 
@@ -316,6 +339,7 @@ impl Desk {
         RaiseAsk {
             grace_secs: GRACE_SECS,
             instance: Some(self.around.instance.clone()),
+            tool_call: Some(call_of(ask)),
             own_prompt: self.around.own_prompt.map(|at| OwnPrompt { at: at.to_owned(), blocked: false }),
             ..ask.question(key.to_owned(), AGENT, self.source.options())
         }
@@ -353,6 +377,12 @@ impl Desk {
     fn tell(&self, item: &Item, id: &str, what: fn(&mut Asker, &str) -> Result<(), Unavailable>) {
         let _ = self.asker(item).and_then(|mut asker| what(&mut asker, id));
     }
+}
+
+/// The call as askd knows it. An ask about no call is told apart by its own id, so that an answer in the agent's own
+/// prompt finds it.
+fn call_of(ask: &HiddenAsk) -> String {
+    ask.call.clone().unwrap_or_else(|| ask.id.clone())
 }
 
 /// What the agent is to be told; none: nobody decided, or its own prompt did.

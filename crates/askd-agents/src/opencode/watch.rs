@@ -18,7 +18,7 @@ use super::book::{Book, Next, Tell};
 use super::shape::{self, Permission, Session};
 use crate::hidden::{
     Hidden, HiddenAsk, HiddenEnd, HiddenError, HiddenEvent, HiddenOption, HiddenReply, HiddenSource,
-    HiddenSubagent,
+    HiddenSubagent, HiddenTold,
 };
 use crate::proxy::lock;
 
@@ -142,17 +142,21 @@ impl HiddenSource for Source {
         &OPTIONS
     }
 
-    fn reply(&self, id: &str, reply: HiddenReply, message: Option<&str>) -> Result<(), HiddenError> {
+    fn reply(&self, id: &str, reply: HiddenReply, message: Option<&str>) -> Result<HiddenTold, HiddenError> {
         let next = self.0.book().answer(id, reply, message);
         match next {
             Next::Gone => Err(HiddenError::Gone),
-            Next::Held => {
+            Next::No { held } => {
                 let session = self.0.book().session_of(id).map(str::to_owned);
                 self.0.do_later(Errand::Due(session.unwrap_or_default()));
-                Ok(())
+                Ok(if held { HiddenTold::Held } else { HiddenTold::AsSaid })
             }
             Next::Now(tell) => self.allow(&tell),
         }
+    }
+
+    fn forget(&self, id: &str) {
+        self.0.book().forget(id);
     }
 
     fn stop(&self) {
@@ -166,17 +170,16 @@ impl HiddenSource for Source {
 
 impl Source {
     /// A yes for a turn that is over could still run the call, so the agent is asked right before whether it works.
-    fn allow(&self, tell: &Tell) -> Result<(), HiddenError> {
+    fn allow(&self, tell: &Tell) -> Result<HiddenTold, HiddenError> {
         let failed = |error: super::api::ApiError| {
             self.0.book().not_told(&tell.id);
             HiddenError::Failed(error.to_string())
         };
         let busy = self.0.server.busy(tell.directory.as_deref()).map_err(failed)?;
-        if !works(&busy, &tell.session) || !self.0.book().is_open(&tell.id) {
-            return Err(HiddenError::Gone);
-        }
-        match self.0.tell(tell).map_err(failed)? {
-            true => Ok(()),
+        let word = self.0.book().word(tell).filter(|_| works(&busy, &tell.session));
+        let Some((reply, told)) = word else { return Err(HiddenError::Gone) };
+        match self.0.tell(&Tell { reply, ..tell.clone() }).map_err(failed)? {
+            true => Ok(told),
             false => {
                 self.0.book().refused(&tell.id);
                 self.0.do_later(Errand::Due(tell.session.clone()));
@@ -248,8 +251,8 @@ impl Watcher {
             }
             "permission.replied" => {
                 let id = about["requestID"].as_str().unwrap_or_default();
-                let how = if about["reply"] == "reject" { HiddenEnd::Rejected } else { HiddenEnd::Allowed };
-                self.gone(id, how);
+                let reply = about["reply"].as_str().unwrap_or_default();
+                self.gone_by(id, |book| book.replied(id, reply));
             }
             "session.created" | "session.updated" => {
                 if let Some((id, session)) = Session::read(&about["info"]) {
@@ -275,6 +278,7 @@ impl Watcher {
 
     /// Looks at the lists of every directory that was heard of, and of the one that the server was started in.
     fn look(&mut self) {
+        self.shared.book().swept_all();
         let all: Vec<Option<String>> =
             [None].into_iter().chain(self.directories.iter().cloned().map(Some)).collect();
         for directory in all {
@@ -296,7 +300,7 @@ impl Watcher {
             };
             let missing = self.shared.book().missing(directory, is_there);
             for id in missing {
-                self.gone(&id, HiddenEnd::Vanished);
+                self.gone_by(&id, |book| book.gone(&id, HiddenEnd::Vanished));
             }
         }
         self.looked = Some(Instant::now());
@@ -311,11 +315,11 @@ impl Watcher {
         let _ = self.news.send(HiddenEvent::Asked(Box::new(ask)));
     }
 
-    fn gone(&mut self, id: &str, seen: HiddenEnd) {
+    fn gone_by(&mut self, id: &str, seen: impl FnOnce(&mut Book) -> Option<HiddenEnd>) {
         let (session, how) = {
             let mut book = self.shared.book();
             let session = book.session_of(id).map(str::to_owned);
-            (session, book.gone(id, seen))
+            (session, seen(&mut book))
         };
         if let (Some(session), Some(how)) = (session, how) {
             let _ = self.news.send(HiddenEvent::Gone { id: id.to_owned(), how });

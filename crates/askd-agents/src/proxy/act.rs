@@ -22,6 +22,10 @@ pub enum Action {
         reply: HiddenReply,
         message: Option<String>,
     },
+    /// A yes that the agent's own server does not have yet is void. Comes before the line that says why.
+    HiddenForget {
+        id: String,
+    },
     /// Close the agent's standard input: it ends by itself then, and the proxy with it.
     CloseAgent,
     /// One line for standard error.

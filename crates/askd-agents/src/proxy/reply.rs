@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::log::Log;
-use crate::hidden::{HiddenError, HiddenReply, HiddenSource};
+use crate::hidden::{HiddenError, HiddenReply, HiddenSource, HiddenTold};
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Answers the agent's server until it took the answer or no longer asks. False: it no longer asks. The first failure
+/// Answers the agent's server until it took the answer or no longer asks. `None`: it no longer asks. The first failure
 /// is said as `name`.
 pub(super) fn deliver(
     source: &dyn HiddenSource,
@@ -16,7 +16,7 @@ pub(super) fn deliver(
     reply: HiddenReply,
     message: Option<&str>,
     (name, log): (&str, &Log),
-) -> bool {
+) -> Option<HiddenTold> {
     let mut failed = false;
     again(source, id, reply, message, |why| {
         if !std::mem::replace(&mut failed, true) {
@@ -32,11 +32,11 @@ fn again(
     reply: HiddenReply,
     message: Option<&str>,
     mut failed: impl FnMut(&str),
-) -> bool {
+) -> Option<HiddenTold> {
     loop {
         match source.reply(id, reply, message) {
-            Ok(()) => return true,
-            Err(HiddenError::Gone) => return false,
+            Ok(told) => return Some(told),
+            Err(HiddenError::Gone) => return None,
             Err(HiddenError::Failed(why)) => failed(&why),
         }
     }
@@ -57,9 +57,9 @@ mod tests {
             &[]
         }
 
-        fn reply(&self, _: &str, _: HiddenReply, _: Option<&str>) -> Result<(), HiddenError> {
+        fn reply(&self, _: &str, _: HiddenReply, _: Option<&str>) -> Result<HiddenTold, HiddenError> {
             match self.0.load(Ordering::Relaxed) {
-                0 if self.1 => Ok(()),
+                0 if self.1 => Ok(HiddenTold::AsSaid),
                 0 => Err(HiddenError::Gone),
                 left => {
                     self.0.store(left - 1, Ordering::Relaxed);
@@ -68,6 +68,8 @@ mod tests {
             }
         }
 
+        fn forget(&self, _: &str) {}
+
         fn stop(&self) {}
     }
 
@@ -75,7 +77,8 @@ mod tests {
     fn an_answer_that_did_not_reach_the_agent_is_told_again() {
         for taken in [true, false] {
             let (source, mut failures) = (Failing(AtomicU64::new(3), taken), 0);
-            assert_eq!(again(&source, "per_1", HiddenReply::Once, None, |_| failures += 1), taken);
+            let told = again(&source, "per_1", HiddenReply::Once, None, |_| failures += 1);
+            assert_eq!(told.is_some(), taken);
             assert_eq!(failures, 3);
         }
     }

@@ -28,7 +28,7 @@ use super::{
     private, spawn, widen,
 };
 use crate::foreground::terminal_has_sent_it;
-use crate::hidden::{HiddenAdapter, HiddenEvent, HiddenOption, HiddenReply, HiddenSource};
+use crate::hidden::{HiddenAdapter, HiddenEvent, HiddenOption, HiddenReply, HiddenSource, HiddenTold};
 
 /// A line protocol as a pure machine, for [`serve`]: input with the time since the start, output as [`Action`]s. The
 /// client is whoever the agent works for: an editor, a host.
@@ -50,7 +50,7 @@ pub(crate) trait Protocol: Send + 'static {
     fn take(&mut self) -> Vec<Action>;
     fn hidden(&mut self, _event: HiddenEvent, _now: Duration) {}
     /// What became of [`Action::HiddenReply`].
-    fn hidden_replied(&mut self, _ask: AskNo, _delivered: bool, _now: Duration) {}
+    fn hidden_replied(&mut self, _ask: AskNo, _told: Option<HiddenTold>, _now: Duration) {}
     fn set_hidden_options(&mut self, _options: &'static [HiddenOption]) {}
 }
 
@@ -231,12 +231,18 @@ impl<M: Protocol> Proxy<M> {
                 let hearing = self.own.upgrade();
                 let (name, log) = (self.name, self.log.clone());
                 let _ = spawn("hidden-reply", move || {
-                    let delivered = deliver(&*source, &id, reply, message.as_deref(), (name, &log));
+                    let told = deliver(&*source, &id, reply, message.as_deref(), (name, &log));
                     // A no may wait in the watcher for its siblings; that the agent has it is told when it is gone.
-                    if let Some(proxy) = hearing.filter(|_| !(delivered && reply == HiddenReply::Reject)) {
-                        proxy.drive(|machine, now| machine.hidden_replied(ask, delivered, now));
+                    let now_there = told == Some(HiddenTold::AsSaid) && reply == HiddenReply::Reject;
+                    if let Some(proxy) = hearing.filter(|_| !now_there) {
+                        proxy.drive(|machine, now| machine.hidden_replied(ask, told, now));
                     }
                 });
+            }
+            Action::HiddenForget { id } => {
+                if let Some(source) = self.hidden.get() {
+                    source.forget(&id);
+                }
             }
             Action::Handed { ask } => {
                 let handle = lock(&self.link).as_ref().and_then(|link| link.handle(ask));

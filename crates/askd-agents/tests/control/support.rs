@@ -101,7 +101,7 @@ impl Bench {
                     self.logs.push(text);
                     continue;
                 }
-                Action::HiddenReply { .. } => continue,
+                Action::HiddenReply { .. } | Action::HiddenForget { .. } => continue,
                 Action::Daemon(errand) => match errand {
                     Errand::Raise { ask, raise } => {
                         self.raised.push((ask, *raise));

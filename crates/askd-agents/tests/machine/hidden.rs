@@ -1,7 +1,7 @@
 //! Asks that the agent keeps to itself.
 
 use askd_agents::acp::{Answered, News};
-use askd_agents::hidden::{HiddenEnd, HiddenEvent, HiddenReply};
+use askd_agents::hidden::{HiddenEnd, HiddenEvent, HiddenReply, HiddenTold};
 use askd_wire::{Class, Verdict};
 use serde_json::{Value, json};
 
@@ -290,5 +290,58 @@ fn a15_a_main_ask_after_the_client_left_is_raised_once() {
             stage.hidden(main_ask("per_1", "c"));
         }
         assert_eq!(stage.raised.len(), 1, "{server_first}");
+    }
+}
+
+#[test]
+fn t5_the_loop_question_of_the_main_session_is_a_safety_ask() {
+    let loops = json!({"id":4,"method":"session/request_permission","params":{"sessionId":"s",
+        "toolCall":{"toolCallId":"per_1","title":"doom_loop","kind":"other","rawInput":{"tool":"glob","input":{}}},
+        "options":[{"optionId":"once","name":"Allow once","kind":"allow_once"}]}});
+    let mut stage = opencode(&json!({}));
+    stage.agent(&loops);
+    let (_, raise) = &stage.raised[0];
+    assert_eq!((raise.class, raise.action.tool.as_str()), (Class::Safety, "doom_loop"));
+    // A call of that name is one, and another agent knows no such question.
+    let mut call = loops.clone();
+    call["params"]["toolCall"]["toolCallId"] = json!("call_1");
+    for (agent, line) in [("OpenCode", &call), ("other", &loops)] {
+        let mut stage = Stage::new(agent, &json!({}));
+        stage.agent(line);
+        assert_eq!(stage.raised[0].1.class, Class::Tool, "{agent}");
+    }
+}
+
+#[test]
+fn a6_a_cancel_takes_back_a_yes_that_is_not_with_the_server_yet() {
+    let cancel = json!({"method":"session/cancel","params":{"sessionId":"s"}});
+    for (arrived, forgotten) in [(true, false), (false, true)] {
+        let mut stage = opencode(&json!({}));
+        stage.hidden(hidden_ask("per_1", "child", "c"));
+        let ask = stage.last_raised();
+        stage.elsewhere(ask, "once", Verdict::Allow);
+        if arrived {
+            stage.machine.hidden_replied(ask, Some(HiddenTold::AsSaid), stage.now);
+        }
+        stage.clear();
+        stage.client(&cancel);
+        assert_eq!(stage.was_told("HiddenForget { id: \"per_1\" }"), forgotten, "{:?}", stage.told);
+        assert!(stage.replies.is_empty());
+    }
+}
+
+#[test]
+fn c11_what_was_allowed_along_with_another_is_told_as_that() {
+    for denied in [true, false] {
+        let mut stage = opencode(&json!({}));
+        stage.hidden(hidden_ask("per_1", "child", "c"));
+        let ask = stage.last_raised();
+        if denied {
+            stage.elsewhere(ask, "reject", Verdict::Deny);
+        }
+        stage.clear();
+        stage.hidden(HiddenEvent::Gone { id: "per_1".to_owned(), how: HiddenEnd::AllowedAlong });
+        assert!(stage.was_told("DecidedByAgent { call: \"c\", allowed: true"), "{:?}", stage.told);
+        assert!(!stage.was_told("OwnPrompt"), "{:?}", stage.told);
     }
 }

@@ -160,7 +160,7 @@ impl World {
                 }
             }
             Action::Daemon(errand) => self.errand(errand),
-            Action::HiddenReply { .. } => unreachable!("it has no server"),
+            Action::HiddenReply { .. } | Action::HiddenForget { .. } => unreachable!("it has no server"),
         }
     }
 

@@ -98,7 +98,7 @@ impl Ours {
             Action::Daemon(errand) => self.base.take(errand),
             Action::CloseAgent => self.closed = true,
             Action::Log(text) => self.base.say(&text),
-            Action::HiddenReply { .. } => {}
+            Action::HiddenReply { .. } | Action::HiddenForget { .. } => {}
         }
     }
 }

@@ -145,13 +145,21 @@ impl Run<'_> {
         command.spawn().map_err(|error| not_started(self.program, &error))
     }
 
-    fn carrier(&self, adapter: &mut Opencode, own_prompt: Option<&'static str>) -> Option<Carrier> {
+    /// `quiet`: the agent has the screen.
+    fn carrier(
+        &self,
+        adapter: &mut Opencode,
+        own_prompt: Option<&'static str>,
+        quiet: bool,
+    ) -> Option<Carrier> {
+        let say: fn(&str) = |text| out::tell(&out::safe(text));
         let around = Around {
             places: self.desk.places.clone(),
             exe: Some(self.exe.to_owned()),
             // Nobody below this process may answer: the agent and whatever it starts.
             instance: Instance { pid: std::process::id(), start: 0 },
             own_prompt,
+            say: (!quiet).then_some(say),
         };
         match adapter.watch().and_then(|hidden| Carrier::start(hidden, around)) {
             Ok(carrier) => Some(carrier),
@@ -188,7 +196,7 @@ fn watched(run: &Run<'_>, mode: Mode, args: &[OsString], texts: &[&str]) -> Done
     let signals = Signals::catch()?;
     let mut child = run.spawn(&mut command)?;
     let own_prompt = if mode == Mode::Terminal { "terminal" } else { "opencode" };
-    let carrier = run.carrier(&mut adapter, Some(own_prompt));
+    let carrier = run.carrier(&mut adapter, Some(own_prompt), terminal);
     signals.hand_on_to(&child)?;
     wait(&mut child, carrier)
 }
@@ -210,7 +218,7 @@ fn once(run: &Run<'_>, args: &[OsString], texts: &[&str]) -> Done {
     let mut server = Server(run.spawn(&mut command)?);
     let (address, (name, password)) =
         adapter.quiet().map_err(|error| Failure::unavailable(format!("opencode: {error}")))?;
-    let Some(carrier) = run.carrier(&mut adapter, None).filter(|_| adapter.is_up(UP)) else {
+    let Some(carrier) = run.carrier(&mut adapter, None, false).filter(|_| adapter.is_up(UP)) else {
         out::tell("askd: opencode's server does not come up; opencode rejects by itself what it would ask");
         drop(server);
         return plain(run, args);

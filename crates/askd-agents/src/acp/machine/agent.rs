@@ -167,6 +167,7 @@ impl Machine {
         self.forget_unknown_answers(session);
         // Children of other agents outlive the turn.
         if self.dialect == Dialect::OpenCode {
+            self.forget_replies(session);
             self.end_asks(session, "cancelled");
         }
     }

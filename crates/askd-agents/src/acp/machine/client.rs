@@ -7,8 +7,9 @@ use super::super::ask::decision_of;
 use super::super::message::{self, Id, Message};
 use super::super::raw::Object;
 use super::settle::Fate;
-use super::slot::{Askd, ClientAnswer, Dialog, Form, Left, State};
+use super::slot::{Askd, ClientAnswer, Dialog, Form, Left, Origin, State};
 use super::{Machine, Pending};
+use crate::proxy::Action;
 
 /// Methods of the client that are looked at.
 const READ_METHODS: [&str; 10] = [
@@ -63,6 +64,7 @@ impl Machine {
                 }
                 "session/close" | "session/delete" => {
                     if let Some(session) = session_of(params) {
+                        self.forget_replies(&session);
                         self.tell_agent(line);
                         return self.closed(&session);
                     }
@@ -184,6 +186,7 @@ impl Machine {
             known.ending.clone_from(&known.prompts);
             known.cancelling = known.parent.is_some();
         }
+        self.forget_replies(session);
         self.tell_agent(line);
         if self.translates() {
             // The client does not know these children; the agent expects it to cancel them.
@@ -208,6 +211,20 @@ impl Machine {
             }
             self.settle(no, Fate::Ended { cause, tell_agent: true });
         }
+    }
+
+    /// A yes of this tree that the agent's own server does not have yet counts no more.
+    pub(super) fn forget_replies(&mut self, session: &str) {
+        let void: Vec<String> = self
+            .asks
+            .values()
+            .filter(|slot| slot.on_its_way && (slot.root == session || self.descends(&slot.session, session)))
+            .filter_map(|slot| match &slot.origin {
+                Origin::Hidden { id, .. } => Some(id.clone()),
+                Origin::Request(_) => None,
+            })
+            .collect();
+        self.out.extend(void.into_iter().map(|id| Action::HiddenForget { id }));
     }
 
     fn closed(&mut self, session: &str) {

@@ -85,6 +85,7 @@ impl Machine {
             failed: false,
             shown: true,
             responded: false,
+            on_its_way: false,
             lost_since: None,
             tell_shown: !self.client.gone,
             show: None,

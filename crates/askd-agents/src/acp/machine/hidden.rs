@@ -8,7 +8,7 @@ use super::super::message;
 use super::super::raw::{Object, quote};
 use super::Machine;
 use super::permission::{ChildAsk, fx_meta};
-use super::settle::Fate;
+use super::settle::{Fate, along};
 use super::slot::{Askd, Dialog, Done, Form, Origin, Show, Slot, State};
 use crate::hidden::{HiddenAsk, HiddenEnd, HiddenEvent, HiddenOption};
 
@@ -183,6 +183,7 @@ impl Machine {
             failed: false,
             shown: false,
             responded: false,
+            on_its_way: false,
             lost_since: None,
             tell_shown: known_to_client,
             show: Some(Box::new(shown)),
@@ -197,11 +198,6 @@ impl Machine {
     }
 
     fn hidden_gone(&mut self, id: &str, how: HiddenEnd) {
-        let allowed = match how {
-            HiddenEnd::Allowed => Some(true),
-            HiddenEnd::Rejected => Some(false),
-            HiddenEnd::Vanished => None,
-        };
         let no = match self.linked.remove(id) {
             Some(about) => {
                 let about = self.by_call.get(&about).map(Vec::as_slice).unwrap_or_default();
@@ -210,14 +206,21 @@ impl Machine {
             None => self.by_hidden.get(id).copied(),
         };
         if let Some(no) = no {
-            self.over_at_server(no, allowed);
+            self.over_at_server(no, how);
         }
     }
 
-    /// The agent's own server no longer asks. `None`: nobody saw an answer there.
-    fn over_at_server(&mut self, no: u64, allowed: Option<bool>) {
+    /// The agent's own server no longer asks.
+    fn over_at_server(&mut self, no: u64, how: HiddenEnd) {
+        let allowed = match how {
+            HiddenEnd::Allowed | HiddenEnd::AllowedAlong => Some(true),
+            HiddenEnd::Rejected => Some(false),
+            HiddenEnd::Vanished => None,
+        };
+        let went_along = how == HiddenEnd::AllowedAlong;
         let Some(slot) = self.asks.get(&no) else { return };
         match (&slot.state, allowed) {
+            (State::Open | State::Deciding { .. }, _) if went_along => self.settle(no, Fate::Along),
             (State::Open | State::Deciding { .. }, _) => self.settle(no, Fate::Seen { allowed }),
             (State::Done(Done::Answered { decision: Some(decision), unsure: false }), Some(allowed))
                 if allowed == (*decision == Decision::Allow) =>
@@ -227,7 +230,11 @@ impl Machine {
             // It went on otherwise than was decided, or otherwise than the journal may have it.
             (State::Done(Done::Answered { .. }), Some(allowed)) => {
                 let (session, call) = (slot.session.clone(), slot.call.clone());
-                self.observe(&session, vec![Observation::OwnPromptAnswered { call, allowed }]);
+                let seen = match went_along {
+                    true => along(call),
+                    false => Observation::OwnPromptAnswered { call, allowed },
+                };
+                self.observe(&session, vec![seen]);
             }
             // It died with its turn: what was not given to the agent by then does not count any more.
             (State::Done(Done::Answered { decision: Some(_), unsure: false }), None) if slot.is_hidden() => {

@@ -20,7 +20,7 @@ use self::session::Session;
 use self::slot::Slot;
 use super::act::Settings;
 use super::message::Id;
-use crate::hidden::HiddenOption;
+use crate::hidden::{HiddenOption, HiddenTold, told_otherwise};
 use crate::proxy::{Action, AskNo, Errand, News};
 
 /// How long an answer of the client waits for the journal.
@@ -166,12 +166,21 @@ impl Machine {
     }
 
     /// What became of an answer to the agent's own server.
-    pub fn hidden_replied(&mut self, ask: AskNo, delivered: bool, now: Duration) {
+    pub fn hidden_replied(&mut self, ask: AskNo, told: Option<HiddenTold>, now: Duration) {
         self.now = now;
-        if delivered {
-            self.out.push(Action::Handed { ask });
-        } else {
-            self.log(format!("{}: the agent no longer asks it", self.named(ask)));
+        if let Some(slot) = self.asks.get_mut(&ask) {
+            slot.on_its_way = false;
+        }
+        match told {
+            None => self.log(format!("{}: the agent no longer asks it", self.named(ask))),
+            Some(told) => {
+                if let Some(otherwise) = told_otherwise(told) {
+                    self.log(format!("{}: {otherwise}", self.named(ask)));
+                }
+                if told != HiddenTold::Held {
+                    self.out.push(Action::Handed { ask });
+                }
+            }
         }
         self.consider_closing();
     }

@@ -1,6 +1,6 @@
 //! `session/request_permission`: the agent's own asks and those that it forwards for its children.
 
-use askd_wire::{Action as WireAction, Attendance, OwnPrompt, RaiseAsk, Subagent};
+use askd_wire::{Action as WireAction, Attendance, Class, OwnPrompt, RaiseAsk, Subagent};
 use serde_json::value::RawValue;
 
 use super::super::Errand;
@@ -9,6 +9,7 @@ use super::super::message::{self, Id};
 use super::super::raw::Object;
 use super::slot::{Askd, Dialog, Form, Origin, Show, Slot, State};
 use super::{Dialect, Held, Machine};
+use crate::hidden::LOOP;
 use crate::proxy::{AskNo, plain_ask};
 
 /// How long an ask of ours waits for this proxy to come back after its connection broke.
@@ -78,6 +79,10 @@ impl Machine {
         let mut call = known.cloned().unwrap_or_default();
         call.update(permission.call.clone());
         call.id.clone_from(&permission.call.id);
+        let is_loop = self.dialect == Dialect::OpenCode && is_loop(&call);
+        if is_loop {
+            call.name = Some(LOOP.to_owned());
+        }
         let child = self.child_of(&permission, announced);
         let root = self.root_of(&session);
         let translated = self.translates() && self.is_child(&session);
@@ -128,6 +133,7 @@ impl Machine {
             failed: false,
             shown: false,
             responded: false,
+            on_its_way: false,
             lost_since: None,
             tell_shown: !self.client.gone,
             show,
@@ -142,6 +148,8 @@ impl Machine {
             cwd,
             slot: &slot,
         });
+        // No rule and no skipping answers whether a loop may go on.
+        let raise = RaiseAsk { class: if is_loop { Class::Safety } else { raise.class }, ..raise };
         self.put(no, slot);
         // The agent's own ask is not askd's to delay, but for the moment in which its timer becomes known.
         if times && self.held.is_none() {
@@ -323,6 +331,12 @@ impl Machine {
             ..raise
         }
     }
+}
+
+/// opencode's own question whether a loop may go on: it has the id of the ask for a call, and this name for a title. A
+/// call that only looks like it is asked about more strictly.
+fn is_loop(call: &Call) -> bool {
+    call.id.starts_with("per_") && call.title.as_deref() == Some(LOOP)
 }
 
 /// `_meta` with `fx.subagent` in it, beside what is there.

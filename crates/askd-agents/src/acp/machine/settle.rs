@@ -8,7 +8,7 @@ use super::super::raw::Object;
 use super::Machine;
 use super::elicitation::ACCEPT;
 use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Left, Origin, Slot, State};
-use crate::hidden::{HiddenOption, HiddenReply};
+use crate::hidden::{ALONG, HiddenOption, HiddenReply};
 use crate::proxy::{Action, Answered, AskNo, Errand, News, afterwards, decision_in};
 
 /// How an ask ends.
@@ -24,6 +24,8 @@ pub(super) enum Fate {
     Outcome { decision: Decision, outcome: Box<Outcome> },
     /// The agent went on by itself. `None`: nobody knows which way.
     Seen { allowed: Option<bool> },
+    /// The agent allowed it along with another one.
+    Along,
 }
 
 /// What askd knows of a client's answer.
@@ -128,6 +130,12 @@ impl Machine {
                 self.observe(&session, vec![Observation::OwnPromptAnswered { call, allowed }]);
                 (went_on, Done::Ended, None)
             }
+            Fate::Along => {
+                let (session, call) = (slot.session.clone(), slot.call.clone());
+                slot.state = State::Done(Done::Ended);
+                self.observe(&session, vec![along(call)]);
+                (went_on, Done::Ended, None)
+            }
             Fate::Seen { allowed: None } => {
                 (went_on, Done::Ended, Some(Action::Daemon(Errand::Withdraw { ask: no, cause: "cancelled" })))
             }
@@ -144,6 +152,7 @@ impl Machine {
         match (word, hidden_id) {
             (Word::Line(line), _) => self.tell_agent(line),
             (Word::Hidden(reply, message), Some(id)) => {
+                slot.on_its_way = reply != HiddenReply::Reject;
                 self.out.push(Action::HiddenReply { ask: no, id, reply, message });
             }
             (Word::Hidden(..), None) | (Word::Nothing, _) => {}
@@ -411,6 +420,11 @@ impl Machine {
             }
         }
     }
+}
+
+/// The agent allowed this call because another one was allowed for always.
+pub(super) fn along(call: String) -> Observation {
+    Observation::DecidedByAgent { call, allowed: true, by: Some(ALONG.to_owned()) }
 }
 
 /// How an option of a hidden ask is said to the agent's server.

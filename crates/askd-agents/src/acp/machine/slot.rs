@@ -122,6 +122,8 @@ pub(super) struct Slot {
     pub(super) shown: bool,
     /// It responded to it, in whatever way.
     pub(super) responded: bool,
+    /// A yes for the agent's own server that is not known to be there.
+    pub(super) on_its_way: bool,
     /// The dialog was shown and is not told to askd yet.
     pub(super) tell_shown: bool,
     /// The line that shows it, for asks that wait for the journal first: without and with what the timer would do.
