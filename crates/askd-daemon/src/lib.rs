@@ -7,6 +7,7 @@ mod agents;
 mod alarm;
 mod backlog;
 mod before;
+mod common;
 mod convert;
 mod crash;
 mod dropped;

@@ -9,8 +9,8 @@ use axum::body::Bytes;
 use tokio::sync::mpsc;
 
 use crate::backlog::{Backlog, Taker};
+use crate::common::CommonShot;
 use crate::masked::{self, Sight};
-use crate::view::Shot;
 
 /// Most bytes of asks that wait to be made into events.
 const MOST_WAITING: usize = 64 * 1024 * 1024;
@@ -61,17 +61,17 @@ pub(crate) enum What {
     Ask {
         position: u64,
         what: &'static str,
-        shot: Arc<Shot>,
+        shot: CommonShot,
     },
     /// A surface with a capacity got a free slot for this ask.
     Slot {
         surface: SurfaceId,
-        shot: Arc<Shot>,
+        shot: CommonShot,
     },
     /// An open ask belongs to the tree of another root than before: for streams of that tree it is new.
     Moved {
         before: SessionKey,
-        shot: Arc<Shot>,
+        shot: CommonShot,
     },
     Waiting {
         session: SessionKey,
@@ -94,7 +94,7 @@ impl What {
         const SMALL: usize = 16 * 1024;
         match self {
             Self::Ask { shot, .. } | Self::Slot { shot, .. } | Self::Moved { shot, .. } => {
-                let input = shot.ask.ask.action.input.as_ref().map_or(0, String::len);
+                let input = shot.input_bytes();
                 if input > SMALL { input } else { 0 }
             }
             Self::Waiting { .. } | Self::Notice(_) | Self::Woke | Self::Lost | Self::Bye { .. } => 0,
@@ -115,7 +115,7 @@ pub(crate) struct Ready {
     /// The words of a notice.
     notice: Option<String>,
     /// Requester and root of the ask, for streams that do not see all.
-    pub(crate) shot: Option<Arc<Shot>>,
+    pub(crate) shot: Option<CommonShot>,
     pub(crate) root: Option<SessionKey>,
     /// The root of whose tree the ask was until now.
     pub(crate) before: Option<SessionKey>,
@@ -134,17 +134,14 @@ impl Ready {
     }
 
     fn masked(&self) -> Option<Bytes> {
-        let event = match (&self.shot, &self.notice) {
-            (Some(shot), _) => StreamEvent::Ask {
-                position: self.position.unwrap_or(0),
-                what: self.what.to_owned(),
-                ask: Box::new(shot.view_for(Sight::Masked)),
-            },
+        match (&self.shot, &self.notice) {
+            (Some(shot), _) => frame_of(self.position, self.what, shot, Sight::Masked),
             // Of the events without an ask only a notice has words of others.
-            (None, Some(text)) => StreamEvent::Notice { text: masked::cover_safe(text) },
-            (None, None) => return Some(self.frame.clone()),
-        };
-        frame(self.position, &event)
+            (None, Some(text)) => {
+                frame(self.position, &StreamEvent::Notice { text: masked::cover_safe(text) })
+            }
+            (None, None) => Some(self.frame.clone()),
+        }
     }
 
     #[cfg(test)]
@@ -210,10 +207,10 @@ fn ready(what: What) -> Option<Ready> {
     };
     let (position, shot, root, last) = match &what {
         What::Slot { shot, .. } | What::Moved { shot, .. } => {
-            (None, Some(Arc::clone(shot)), Some(shot.root.clone()), false)
+            (None, Some(shot.clone()), Some(shot.root.clone()), false)
         }
         What::Ask { position, shot, .. } => {
-            (Some(*position), Some(Arc::clone(shot)), Some(shot.root.clone()), false)
+            (Some(*position), Some(shot.clone()), Some(shot.root.clone()), false)
         }
         What::Waiting { root, .. } => (None, None, Some(root.clone()), false),
         What::Notice(_) | What::Woke | What::Lost => (None, None, None, false),
@@ -225,29 +222,20 @@ fn ready(what: What) -> Option<Ready> {
         What::Waiting { .. } => "waiting",
         _ => "",
     };
-    let event = match what {
-        What::Ask { position, what, shot } => {
-            StreamEvent::Ask { position, what: what.to_owned(), ask: Box::new(shot.view()) }
+    let (frame, notice) = match (what, &shot) {
+        (_, Some(shot)) => (frame_of(position, happened, shot, Sight::Full)?, None),
+        (What::Waiting { session, root, waiting }, None) => {
+            let (agent, session, root) = (session.agent, session.session, root.session);
+            (frame(None, &StreamEvent::Waiting { session, agent, root, waiting })?, None)
         }
-        What::Slot { shot, .. } | What::Moved { shot, .. } => {
-            StreamEvent::Ask { position: 0, what: "asked".to_owned(), ask: Box::new(shot.view()) }
+        (What::Notice(text), None) => {
+            let text = askd_text::safe(&text).text;
+            (frame(None, &StreamEvent::Notice { text: text.clone() })?, Some(text))
         }
-        What::Waiting { session, root, waiting } => StreamEvent::Waiting {
-            session: session.session,
-            agent: session.agent,
-            root: root.session,
-            waiting,
-        },
-        What::Notice(text) => StreamEvent::Notice { text: askd_text::safe(&text).text },
-        What::Woke => StreamEvent::Woke,
-        What::Lost => return None,
-        What::Bye { restart } => StreamEvent::Bye { restart },
+        (What::Woke, None) => (frame(None, &StreamEvent::Woke)?, None),
+        (What::Bye { restart }, None) => (frame(None, &StreamEvent::Bye { restart })?, None),
+        (What::Ask { .. } | What::Slot { .. } | What::Moved { .. } | What::Lost, None) => return None,
     };
-    let notice = match &event {
-        StreamEvent::Notice { text } => Some(text.clone()),
-        _ => None,
-    };
-    let frame = frame(position, &event)?;
     let masked = OnceLock::new();
     Some(Ready { position, frame, masked, what: happened, notice, shot, root, before, only, last })
 }
@@ -257,6 +245,20 @@ pub(crate) fn frame(id: Option<u64>, event: &StreamEvent) -> Option<Bytes> {
     let json = serde_json::to_string(event).ok()?;
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     Some(format!("{id}event: {}\ndata: {json}\n\n", name(event)).into())
+}
+
+/// What happened to an ask, as [`frame`] would make it of [`StreamEvent::Ask`]. An event without an id is of no position.
+fn frame_of(id: Option<u64>, what: &str, shot: &CommonShot, sight: Sight) -> Option<Bytes> {
+    Some(frame_around(id, what, &shot.json(sight)?).into())
+}
+
+fn frame_around(id: Option<u64>, what: &str, ask: &[u8]) -> Vec<u8> {
+    let position = id.unwrap_or(0);
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    let head = format!(
+        "{id}event: ask\ndata: {{\"type\":\"ask\",\"position\":{position},\"what\":\"{what}\",\"ask\":"
+    );
+    [head.as_bytes(), ask, b"}\n\n"].concat()
 }
 
 /// A snapshot as [`frame`] would make it, up to its first ask; behind the last comes [`SNAPSHOT_TAIL`].
@@ -288,5 +290,17 @@ mod tests {
     fn a_snapshot_in_pieces_is_the_snapshot_at_once() {
         let whole = frame(Some(7), &StreamEvent::Snapshot { position: 7, asks: Vec::new() }).unwrap();
         assert_eq!(whole, format!("{}{SNAPSHOT_TAIL}", snapshot_head(7)));
+    }
+
+    #[test]
+    fn an_event_around_an_ask_is_the_event_at_once() {
+        let shot = crate::common::of_test();
+        for sight in [Sight::Full, Sight::Masked] {
+            for id in [Some(7), None] {
+                let (position, ask) = (id.unwrap_or(0), Box::new(shot.view_for(sight)));
+                let event = StreamEvent::Ask { position, what: "asked".to_owned(), ask };
+                assert_eq!(frame_of(id, "asked", &shot, sight), frame(id, &event));
+            }
+        }
     }
 }

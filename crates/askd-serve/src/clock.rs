@@ -2,6 +2,7 @@
 
 use askd_core::{BootId, Now};
 use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
 use rustix::time::{ClockId, clock_gettime};
 use uuid::Uuid;
 
@@ -56,10 +57,8 @@ fn millis(clock: ClockId) -> u64 {
 
 /// RFC 3339 in UTC with milliseconds.
 pub fn rfc3339(wall_ms: i64) -> String {
-    Timestamp::from_millisecond(wall_ms)
-        .unwrap_or(Timestamp::UNIX_EPOCH)
-        .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
-        .to_string()
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+    PRINTER.timestamp_to_string(&Timestamp::from_millisecond(wall_ms).unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// Milliseconds since the epoch of an RFC 3339 time.
@@ -74,6 +73,9 @@ mod tests {
     #[test]
     fn times_print_with_milliseconds_and_parse_back() {
         assert_eq!(rfc3339(1_764_489_600_123), "2025-11-30T08:00:00.123Z");
+        assert_eq!(rfc3339(1_764_489_600_000), "2025-11-30T08:00:00.000Z");
+        assert_eq!(rfc3339(-1), "1969-12-31T23:59:59.999Z");
+        assert_eq!(rfc3339(i64::MAX), "1970-01-01T00:00:00.000Z");
         assert_eq!(parse("2025-11-30T08:00:00.123Z").unwrap(), 1_764_489_600_123);
         assert!(parse("yesterday").is_err());
     }

@@ -71,7 +71,20 @@ impl Shot {
     /// The view as JSON.
     pub fn json(&self, sight: Sight) -> String {
         // What was JSON when it came in is JSON on its way out.
-        serde_json::to_string(&self.view_for(sight)).unwrap_or_else(|_| "null".to_owned())
+        let text = self.to_json(sight).ok().and_then(|json| String::from_utf8(json).ok());
+        text.unwrap_or_else(|| "null".to_owned())
+    }
+
+    /// The view as JSON.
+    ///
+    /// # Errors
+    /// When the view cannot be written as JSON.
+    pub fn to_json(&self, sight: Sight) -> serde_json::Result<Vec<u8>> {
+        // Most of it is the input, as it came and as it is shown; room for that is made once.
+        let input = self.ask.ask.action.input.as_ref().map_or(0, String::len);
+        let mut json = Vec::with_capacity(1536 + 2 * input);
+        serde_json::to_writer(&mut json, &self.view_for(sight))?;
+        Ok(json)
     }
 
     /// When and with what the ask settles by itself, if nobody answers: the timed answer, or a remote silence.

@@ -1,7 +1,6 @@
 //! Commands that wait together become one commit, and everybody hears what came of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use askd_core::command::Command;
 use askd_core::id::StreamId;
@@ -12,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::desk::{Desk, is_past};
 use super::message::{Done, Named};
+use crate::common::CommonShot;
 use crate::origins::is_alive;
 use crate::permissions;
 use crate::publish::What;
@@ -24,7 +24,7 @@ pub(super) const MOST_PER_BATCH: usize = 1024;
 pub(super) struct Pending {
     pub(super) command: Command,
     pub(super) reply: Answerer,
-    pub(super) over: Option<oneshot::Sender<Shot>>,
+    pub(super) over: Option<oneshot::Sender<CommonShot>>,
 }
 
 /// Who hears what came of a command.
@@ -50,6 +50,27 @@ impl Answerer {
             Self::Person(reply) => !reply.is_closed(),
             Self::Nobody => false,
         }
+    }
+}
+
+/// Asks as they are after a batch, each copied once for everybody who hears of it.
+struct Shots {
+    finished: BTreeMap<AskId, AskState>,
+    made: BTreeMap<AskId, CommonShot>,
+}
+
+impl Shots {
+    fn of<J: Journal>(&mut self, desk: &Desk<J>, id: AskId) -> Option<CommonShot> {
+        if let Some(made) = self.made.get(&id) {
+            return Some(made.clone());
+        }
+        let shot = desk.shot(id).or_else(|| {
+            let ask = self.finished.remove(&id)?;
+            Some(Shot { root: desk.writer.state().root_of(ask.session()), ask })
+        })?;
+        let shot = CommonShot::new(shot);
+        self.made.insert(id, shot.clone());
+        Some(shot)
     }
 }
 
@@ -87,6 +108,8 @@ impl<J: Journal> Desk<J> {
         let finished: BTreeMap<AskId, AskState> = batched.finished.into_iter().collect();
         // Before anybody hears of it: whoever was told that an agent is known can rely on that.
         self.find_agents_of(&commands, &finished);
+        let mut shots = Shots { finished, made: BTreeMap::new() };
+        let mut replies = Vec::with_capacity(commands.len());
         for ((command, (listener, over)), reply) in commands.iter().zip(listeners).zip(batched.replies) {
             // These report what has happened and nobody says it twice, so they go with the next batch.
             let facts = matches!(
@@ -107,8 +130,8 @@ impl<J: Journal> Desk<J> {
                 self.wait_for(id, over);
             }
             if listener.listens() {
-                let shot = about.and_then(|id| self.shot(id, &finished));
-                listener.hear(Done { reply, shot });
+                let shot = about.and_then(|id| shots.of(self, id));
+                replies.push((listener, Done { reply, shot }));
             }
         }
         // Sessions came or ended, or a person changed settings, which is told as that.
@@ -117,7 +140,7 @@ impl<J: Journal> Desk<J> {
         for entry in &batched.committed {
             match (&entry.stream, &entry.entry.event) {
                 (StreamId::Ask(id), Event::SelfAnswerRefused { who, .. }) => {
-                    let handle = self.shot(*id, &finished).map(|s| s.ask.ask.handle.to_string());
+                    let handle = shots.of(self, *id).map(|s| s.ask.ask.handle.to_string());
                     let text = format!("an agent tried to answer {}: {who}", handle.unwrap_or_default());
                     self.publish(What::Notice(text));
                 }
@@ -136,15 +159,19 @@ impl<J: Journal> Desk<J> {
                 _ => {}
             }
         }
+        // Agents and surfaces first: they are what is waited for. Whoever answered knows what it did.
         let mut sessions = BTreeSet::new();
         for (position, what, id) in touched {
-            if let Some(shot) = self.shot(id, &finished) {
+            if let Some(shot) = shots.of(self, id) {
                 if matches!(what, "asked" | "settled" | "withdrawn") {
                     sessions.insert(shot.ask.session().clone());
                 }
                 self.wake(id, &shot);
-                self.publish(What::Ask { position, what, shot: Arc::new(shot) });
+                self.publish(What::Ask { position, what, shot });
             }
+        }
+        for (listener, done) in replies {
+            listener.hear(done);
         }
         if let Some(aloud) = moved {
             self.tell_skipping(aloud);
@@ -180,7 +207,7 @@ impl<J: Journal> Desk<J> {
                 if let Some(why) = answer.refused.take() {
                     answer.refused = self.tries.tell(&ask.to_string(), &why, self.clock.now().boot_ms);
                     if answer.refused.is_none() {
-                        let shot = self.shot(ask, &BTreeMap::new());
+                        let shot = self.shot(ask).map(CommonShot::new);
                         let _ = reply.send(Ok(Some(Done { reply: Err(Refusal::NotPermitted(why)), shot })));
                         return None;
                     }

@@ -16,6 +16,7 @@ use super::Outlets;
 use super::batch::{Answerer, MOST_PER_BATCH, Pending};
 use super::message::Message;
 use crate::clock::Clock;
+use crate::common::CommonShot;
 use crate::tries::Tries;
 use crate::view::Shot;
 
@@ -24,7 +25,7 @@ pub(super) struct Desk<J> {
     pub(super) writer: Writer<J>,
     pub(super) clock: Clock,
     pub(super) outlets: Outlets,
-    waiters: BTreeMap<AskId, Vec<oneshot::Sender<Shot>>>,
+    waiters: BTreeMap<AskId, Vec<oneshot::Sender<CommonShot>>>,
     pub(super) instances: watch::Sender<Arc<BTreeSet<Instance>>>,
     /// Facts that the journal did not take yet.
     pub(super) owed: Vec<Command>,
@@ -113,7 +114,7 @@ impl<J: Journal> Desk<J> {
         }
     }
 
-    pub(super) fn wait_for(&mut self, ask: AskId, waiter: oneshot::Sender<Shot>) {
+    pub(super) fn wait_for(&mut self, ask: AskId, waiter: oneshot::Sender<CommonShot>) {
         let waiters = self.waiters.entry(ask).or_default();
         // Those who left are noticed when the list would grow, so that asking again and again costs nothing that stays.
         if waiters.len() == waiters.capacity() {
@@ -122,13 +123,14 @@ impl<J: Journal> Desk<J> {
         waiters.push(waiter);
     }
 
-    pub(super) fn shot(&self, id: AskId, finished: &BTreeMap<AskId, AskState>) -> Option<Shot> {
+    /// An ask in memory as it is now.
+    pub(super) fn shot(&self, id: AskId) -> Option<Shot> {
         let state = self.writer.state();
-        let ask = state.ask(id).or_else(|| finished.get(&id))?;
+        let ask = state.ask(id)?;
         Some(Shot { root: state.root_of(ask.session()), ask: ask.clone() })
     }
 
-    pub(super) fn wake(&mut self, id: AskId, shot: &Shot) {
+    pub(super) fn wake(&mut self, id: AskId, shot: &CommonShot) {
         if is_over(shot) {
             for waiter in self.waiters.remove(&id).into_iter().flatten() {
                 let _ = waiter.send(shot.clone());

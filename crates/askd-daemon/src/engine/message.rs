@@ -10,13 +10,14 @@ use askd_core::{
 use askd_journal::Position;
 use tokio::sync::oneshot;
 
+use crate::common::CommonShot;
 use crate::view::Shot;
 
 /// A command's reply, with the ask that it was about as it is after the batch.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) reply: Result<Reply, Refusal>,
-    pub(crate) shot: Option<Shot>,
+    pub(crate) shot: Option<CommonShot>,
 }
 
 /// Everything open at one position.
@@ -84,14 +85,14 @@ pub(super) enum Message {
         reply: oneshot::Sender<Done>,
         /// Resolves like [`Message::Wait`] for the ask that the command is about; dropped when there is none, or when
         /// it is over already.
-        over: Option<oneshot::Sender<Shot>>,
+        over: Option<oneshot::Sender<CommonShot>>,
     },
     /// Answers to the asks that go by these names now, in this order and in one commit.
     Answers(Vec<Named>),
     /// Resolves when the ask needs no more waiting: settled, or handed back.
     Wait {
         ask: AskId,
-        reply: oneshot::Sender<Shot>,
+        reply: oneshot::Sender<CommonShot>,
     },
     Look {
         name: String,

@@ -23,11 +23,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use self::desk::Desk;
 use self::message::{Message, Named, stopping};
 use crate::clock::Clock;
+use crate::common::CommonShot;
 use crate::publish::Outlet;
 use crate::view::Shot;
 
 pub(crate) use self::desk::is_over;
 pub(crate) use self::message::{Counts, Done, MakeAnswer, Permissions, SessionShot, Sides, Snapshot};
+#[cfg(test)]
+pub(crate) use self::tests::raise as raise_of_test;
 
 /// The way to the writer thread; cheap to clone. When the thread has ended, everything answers `None` or not recorded.
 #[derive(Debug, Clone)]
@@ -72,7 +75,7 @@ impl Engine {
 
     /// Runs a command about an ask. The second value resolves when that ask needs no more waiting, as by
     /// [`Engine::wait`]; at once with an error when it was over with the command.
-    pub(crate) async fn run_and_wait(&self, command: Command) -> (Done, oneshot::Receiver<Shot>) {
+    pub(crate) async fn run_and_wait(&self, command: Command) -> (Done, oneshot::Receiver<CommonShot>) {
         let (over, wait) = oneshot::channel();
         let done = self.call(|reply| Message::Do { command, reply, over: Some(over) }).await;
         (done.unwrap_or_else(stopping), wait)
@@ -108,7 +111,7 @@ impl Engine {
     }
 
     /// Waits until the ask is settled or handed back; `None`: the daemon stops.
-    pub(crate) async fn wait(&self, ask: AskId) -> Option<Shot> {
+    pub(crate) async fn wait(&self, ask: AskId) -> Option<CommonShot> {
         self.call(|reply| Message::Wait { ask, reply }).await
     }
 

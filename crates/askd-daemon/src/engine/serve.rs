@@ -1,7 +1,5 @@
 //! Looks at the working state and the journal.
 
-use std::collections::BTreeMap;
-
 use askd_core::Overrides;
 use askd_core::state::Session;
 use askd_journal::Journal;
@@ -17,13 +15,13 @@ impl<J: Journal> Desk<J> {
         match message {
             // These are gathered into batches.
             Message::Do { .. } | Message::Answers(_) => {}
-            Message::Wait { ask, reply } => match self.shot(ask, &BTreeMap::new()) {
+            Message::Wait { ask, reply } => match self.shot(ask) {
                 Some(shot) if !is_over(&shot) => self.wait_for(ask, reply),
-                Some(shot) => drop(reply.send(shot)),
+                Some(shot) => drop(reply.send(shot.into())),
                 // Finished meanwhile.
                 None => {
                     if let Ok(Some(shot)) = history::recall(self.writer.journal(), ask, self.clock.now()) {
-                        let _ = reply.send(shot);
+                        let _ = reply.send(shot.into());
                     }
                 }
             },
@@ -116,7 +114,7 @@ impl<J: Journal> Desk<J> {
 
     fn look(&self, name: &str) -> Result<Option<Shot>, String> {
         let Some(id) = self.writer.resolve(name).map_err(|e| e.to_string())? else { return Ok(None) };
-        match self.shot(id, &BTreeMap::new()) {
+        match self.shot(id) {
             Some(shot) => Ok(Some(shot)),
             None => history::recall(self.writer.journal(), id, self.clock.now()).map_err(|e| e.to_string()),
         }

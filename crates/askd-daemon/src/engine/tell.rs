@@ -39,9 +39,9 @@ impl<J: Journal> Desk<J> {
     pub(super) fn tell_moved(&mut self) {
         for (id, before) in self.writer.take_moved() {
             // A batch that was not written, or that moved it back.
-            let shot = self.shot(id, &BTreeMap::new()).filter(|s| s.root != before && s.ask.is_open());
+            let shot = self.shot(id).filter(|s| s.root != before && s.ask.is_open());
             if let Some(shot) = shot {
-                self.publish(What::Moved { before, shot: Arc::new(shot) });
+                self.publish(What::Moved { before, shot: shot.into() });
             }
         }
     }
@@ -54,8 +54,8 @@ impl<J: Journal> Desk<J> {
         for (surface, held) in &now {
             let before = self.slots.get(surface);
             for id in held.iter().filter(|id| before.is_some_and(|b| !b.contains(*id))) {
-                if let Some(shot) = self.shot(*id, &BTreeMap::new()) {
-                    self.publish(What::Slot { surface: surface.clone(), shot: Arc::new(shot) });
+                if let Some(shot) = self.shot(*id) {
+                    self.publish(What::Slot { surface: surface.clone(), shot: shot.into() });
                 }
             }
         }

@@ -9,7 +9,7 @@ use super::batch::MOST_PER_BATCH;
 use super::*;
 use crate::http::RandomIds;
 
-fn raise(number: u128, agent: &Instance) -> Raise {
+pub(crate) fn raise(number: u128, agent: &Instance) -> Raise {
     Raise {
         id: AskId(Uuid::from_u128(number)),
         key: number.to_string(),

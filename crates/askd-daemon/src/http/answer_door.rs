@@ -15,6 +15,7 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 
 use crate::clock::{parse, rfc3339};
+use crate::common::CommonShot;
 use crate::engine::{SessionShot, surface_id};
 use crate::history;
 use crate::masked::Sight;
@@ -22,7 +23,7 @@ use crate::peer::Peer;
 use crate::server::Connection;
 use crate::view;
 
-use super::body::{Json, list as reply_list, nothing, reply};
+use super::body::{Json, an_ask, list as reply_list, nothing, reply};
 use super::extract::{Path, Query};
 use super::problem::Refused;
 use super::{App, Leave, answers, events, permissions as permission_routes, surfaces};
@@ -103,14 +104,18 @@ struct Shown {
 /// What a reader may see: all of it, unless it says that it is a surface on another machine.
 pub(super) fn sight(app: &App, surface: Option<&str>) -> Result<Sight, Refused> {
     let Some(id) = surface else { return Ok(Sight::Full) };
-    match app.registered.lock().ok().and_then(|r| r.get(id).map(|info| info.remote)) {
-        Some(true) => Ok(Sight::Masked),
-        Some(false) => Ok(Sight::Full),
+    match registered_sight(app, id) {
+        Some(sight) => Ok(sight),
         // One that this daemon does not know may be on another machine.
         None => Err(Refused::malformed(format!(
             "surface {id:?} is not registered with this daemon: POST /v1/surfaces first"
         ))),
     }
+}
+
+pub(super) fn registered_sight(app: &App, surface: &str) -> Option<Sight> {
+    let remote = app.registered.lock().ok()?.get(surface)?.remote;
+    Some(if remote { Sight::Masked } else { Sight::Full })
 }
 
 async fn show(
@@ -126,7 +131,7 @@ async fn show(
             shot = after;
         }
     }
-    Ok(reply(StatusCode::OK, &shot.view_for(sight)))
+    Ok(an_ask(&shot, sight))
 }
 
 /// A refusal with what names the agent that it speaks of: that may be wrong, and then somebody has to know what to take
@@ -223,7 +228,7 @@ async fn dismiss(
     person(&app, &connection).await?;
     let ask = look(&app, &id).await?.ask.ask.id;
     let done = app.engine.run(Command::Dismiss { ask, by: "you".to_owned() }).await;
-    done.reply.map(|_| nothing()).map_err(|refusal| Refused::from_refusal(&refusal, done.shot.as_ref()))
+    done.reply.map(|_| nothing()).map_err(|refusal| Refused::from_refusal(&refusal, done.shot.as_deref()))
 }
 
 async fn revoke_late(
@@ -234,12 +239,12 @@ async fn revoke_late(
     person(&app, &connection).await?;
     let ask = look(&app, &id).await?.ask.ask.id;
     let done = app.engine.run(Command::RevokeLate { ask, by: "you".to_owned() }).await;
-    done.reply.map(|_| nothing()).map_err(|refusal| Refused::from_refusal(&refusal, done.shot.as_ref()))
+    done.reply.map(|_| nothing()).map_err(|refusal| Refused::from_refusal(&refusal, done.shot.as_deref()))
 }
 
-async fn look(app: &App, id: &str) -> Result<view::Shot, Refused> {
+async fn look(app: &App, id: &str) -> Result<CommonShot, Refused> {
     let found = app.engine.look(id).await.map_err(|refusal| Refused::from_refusal(&refusal, None))?;
-    found.ok_or_else(Refused::unknown)
+    found.map(CommonShot::new).ok_or_else(Refused::unknown)
 }
 
 async fn sessions(State(app): State<App>) -> Response {
@@ -383,7 +388,7 @@ async fn report(
     };
     let done = app.engine.run(command).await;
     let sight = sight(&app, Some(&surface)).unwrap_or_default();
-    let shot = done.shot.as_ref();
+    let shot = done.shot.as_deref();
     done.reply
         .map(|_| nothing())
         .map_err(|refusal| Refused::from_refusal(&refusal, shot).for_sight(sight, shot))

@@ -9,14 +9,14 @@ use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
+use crate::common::CommonShot;
 use crate::engine::{Done, MakeAnswer};
 use crate::masked::Sight;
 use crate::server::Connection;
-use crate::view;
 
 use super::App;
-use super::answer_door::{cut_name, explained, refusal_of, sight, surface_name};
-use super::body::{Json, reply};
+use super::answer_door::{cut_name, explained, refusal_of, registered_sight, surface_name};
+use super::body::{Json, an_ask, reply};
 use super::extract::Path;
 use super::problem::Refused;
 
@@ -33,7 +33,7 @@ pub(super) async fn one(
     let answer = prepared(&app, &connection, body.answer, body.by)?;
     let done = app.engine.answers(vec![(id, answer)]).await.pop().flatten();
     let shot = result(&app, &connection, done, sight).await?;
-    Ok(reply(StatusCode::OK, &shot.view_for(sight)))
+    Ok(an_ask(&shot, sight))
 }
 
 /// All of them go to the writer together, in their order: who leaves before the reply has given all of them or none.
@@ -83,7 +83,7 @@ pub(super) async fn all(
 
 /// What whoever answers may see; a plain name is somebody here.
 fn answers_sight(app: &App, answer: &wire::Answer) -> Sight {
-    sight(app, answer.surface.as_deref()).unwrap_or_default()
+    answer.surface.as_deref().and_then(|surface| registered_sight(app, surface)).unwrap_or_default()
 }
 
 /// The answer, made when its ask and the agents of that moment are known.
@@ -129,12 +129,12 @@ async fn result(
     connection: &Connection,
     done: Option<Done>,
     sight: Sight,
-) -> Result<view::Shot, Refused> {
+) -> Result<CommonShot, Refused> {
     let done = done.ok_or_else(Refused::unknown)?;
     match done.reply {
         Ok(_) => done.shot.ok_or_else(Refused::unknown),
         Err(refusal) => {
-            let shot = done.shot.as_ref();
+            let shot = done.shot.as_deref();
             let refusal = match refusal {
                 Refusal::NotPermitted(why) => Refusal::NotPermitted(explained(app, connection, why).await),
                 other => other,

@@ -6,9 +6,7 @@ use std::time::Duration;
 use askd_core::outcome::Verdict;
 use askd_core::{AskId, Cause, Command, Hash256, Refusal, Reply, Seen, SessionKey, Voice};
 use askd_serve::ids::new_ask;
-use askd_wire::{
-    DecidedAsk, DecidedByKey, LoopSeen, ObservationBatch, RaiseAsk, Raised, WithdrawAsk, WithdrawByKey,
-};
+use askd_wire::{DecidedAsk, DecidedByKey, LoopSeen, ObservationBatch, RaiseAsk, WithdrawAsk, WithdrawByKey};
 use axum::Router;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -17,14 +15,15 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 
 use crate::clock::{self, rfc3339};
+use crate::common::CommonShot;
 use crate::convert::{self, Arrival};
 use crate::engine::{Done, is_over};
 use crate::limits::{Kind, MOST_OBSERVATIONS};
+use crate::masked::Sight;
 use crate::origins::is_alive;
 use crate::server::Connection;
-use crate::view::Shot;
 
-use super::body::{Bulky, Json, nothing, reply};
+use super::body::{Bulky, Json, an_ask, nothing, raised, reply};
 use super::extract::{Path, Query};
 use super::problem::Refused;
 use super::{App, answer_door, events};
@@ -101,7 +100,7 @@ async fn raise(
     let status = match result {
         Ok(Reply::Raised(_)) => StatusCode::CREATED,
         Ok(_) => StatusCode::OK,
-        Err(refusal) => return Err(Refused::from_refusal(&refusal, shot.as_ref())),
+        Err(refusal) => return Err(Refused::from_refusal(&refusal, shot.as_deref())),
     };
     if unclaimed && let Some(parent) = connection.parent() {
         for session in [Some(session), above].into_iter().flatten() {
@@ -110,16 +109,16 @@ async fn raise(
     }
     let Some(shot) = shot else { return Err(Refused::unknown()) };
     let (shot, released) = hold(&app, shot, wait.span(), async { over.await.ok() }).await;
-    Ok(reply(status, &Raised { ask: shot.view(), token: minted, released }))
+    Ok(raised(status, &shot, minted.as_deref(), released))
 }
 
 /// Waits until the ask is over or the span has passed. True: the daemon stops and will not answer any more.
 async fn hold(
     app: &App,
-    shot: Shot,
+    shot: CommonShot,
     span: Duration,
-    over: impl Future<Output = Option<Shot>>,
-) -> (Shot, bool) {
+    over: impl Future<Output = Option<CommonShot>>,
+) -> (CommonShot, bool) {
     if is_over(&shot) || span.is_zero() {
         told(app, &shot);
         return (shot, false);
@@ -138,7 +137,7 @@ async fn hold(
             }
         }
         Err(_) => match app.engine.look(&id.to_string()).await {
-            Ok(Some(now)) => (now, false),
+            Ok(Some(now)) => (now.into(), false),
             Ok(None) | Err(_) => (shot, false),
         },
     };
@@ -147,7 +146,7 @@ async fn hold(
 }
 
 /// What has nothing to hand over need not wait for its requester once that one is told.
-fn told(app: &App, shot: &Shot) {
+fn told(app: &App, shot: &CommonShot) {
     if !shot.ask.is_open() && shot.ask.verdict() == Verdict::None {
         app.engine.tell(Command::Heard { ask: shot.ask.ask.id });
     }
@@ -166,7 +165,7 @@ async fn recall(
 ) -> Result<Response, Refused> {
     let token = needed(&headers)?;
     let ask = app.engine.of_requester(token, by.key).await.ok_or_else(Refused::unknown)?;
-    Ok(reply(StatusCode::OK, &own(&app, &ask.to_string(), &headers).await?.view()))
+    Ok(an_ask(&own(&app, &ask.to_string(), &headers).await?, Sight::Full))
 }
 
 async fn look(
@@ -178,7 +177,7 @@ async fn look(
     let shot = own(&app, &id, &headers).await?;
     let over = app.engine.wait(shot.ask.ask.id);
     let (shot, _) = hold(&app, shot, wait.span(), over).await;
-    Ok(reply(StatusCode::OK, &shot.view()))
+    Ok(an_ask(&shot, Sight::Full))
 }
 
 async fn withdraw(
@@ -260,7 +259,7 @@ async fn step(
         Err(refusal) => {
             // What an ask is about is told to its own requester only.
             let own = shot.filter(|s| s.ask.ask.requester.token == token);
-            Err(Refused::from_refusal(&refusal, own.as_ref()))
+            Err(Refused::from_refusal(&refusal, own.as_deref()))
         }
     }
 }
@@ -321,10 +320,10 @@ async fn voice(
     side.map(Voice::Of).map_err(|why| Refused::from_refusal(&Refusal::NotPermitted(why), None))
 }
 
-async fn own(app: &App, id: &str, headers: &HeaderMap) -> Result<Shot, Refused> {
+async fn own(app: &App, id: &str, headers: &HeaderMap) -> Result<CommonShot, Refused> {
     let token = needed(headers)?;
     let shot = app.engine.look(id).await.map_err(|refusal| Refused::from_refusal(&refusal, None))?;
-    shot.filter(|s| s.ask.ask.requester.token == token).ok_or_else(Refused::unknown)
+    shot.filter(|s| s.ask.ask.requester.token == token).map(CommonShot::new).ok_or_else(Refused::unknown)
 }
 
 pub(super) fn needed(headers: &HeaderMap) -> Result<Hash256, Refused> {

@@ -13,9 +13,11 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
+use crate::common::CommonShot;
 use crate::masked::Sight;
 use crate::server::Connection;
 use crate::view::Shot;
@@ -165,11 +167,34 @@ fn too_large() -> Refused {
 pub(crate) fn reply(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        Err(error) => {
-            let detail = format!("the reply could not be written: {error}");
-            Refused::new(StatusCode::INTERNAL_SERVER_ERROR, Code::NotRecorded, detail).into_response()
-        }
+        Err(error) => not_written(&error.to_string()),
     }
+}
+
+fn not_written(why: &str) -> Response {
+    let detail = format!("the reply could not be written: {why}");
+    Refused::new(StatusCode::INTERNAL_SERVER_ERROR, Code::NotRecorded, detail).into_response()
+}
+
+/// An ask as its reader may see it.
+pub(crate) fn an_ask(shot: &CommonShot, sight: Sight) -> Response {
+    match shot.json(sight) {
+        Some(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        None => not_written("it is no JSON"),
+    }
+}
+
+/// The reply to an ask that was raised, as [`askd_wire::Raised`] would be written.
+pub(crate) fn raised(status: StatusCode, shot: &CommonShot, token: Option<&str>, released: bool) -> Response {
+    let Some(json) = shot.json(Sight::Full) else { return not_written("it is no JSON") };
+    (status, [(header::CONTENT_TYPE, "application/json")], raised_json(&json, token, released))
+        .into_response()
+}
+
+fn raised_json(ask: &[u8], token: Option<&str>, released: bool) -> Vec<u8> {
+    let token = token.map(|token| format!(",\"token\":{}", Value::from(token))).unwrap_or_default();
+    let rest = format!("{token},\"released\":{released}}}");
+    [b"{\"ask\":", ask, rest.as_bytes()].concat()
 }
 
 /// An array of asks as their reader may see them. A large one is rendered ask by ask, as its reader takes it.
@@ -190,4 +215,21 @@ pub(crate) fn list(shots: Vec<Shot>, sight: Sight) -> Response {
 /// 204.
 pub(crate) fn nothing() -> Response {
     StatusCode::NO_CONTENT.into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use askd_wire::Raised;
+
+    use super::*;
+
+    #[test]
+    fn a_reply_around_an_ask_is_the_reply_at_once() {
+        let shot = crate::common::of_test();
+        let json = shot.json(Sight::Full).unwrap();
+        for (token, released) in [(None, false), (Some("a \"token\""), true)] {
+            let whole = Raised { ask: shot.view(), token: token.map(str::to_owned), released };
+            assert_eq!(raised_json(&json, token, released), serde_json::to_vec(&whole).unwrap());
+        }
+    }
 }
