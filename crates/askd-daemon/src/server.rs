@@ -10,7 +10,7 @@ use askd_core::{Command, LinkId, Owner};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
 use tokio::net::{UnixListener, UnixStream};
@@ -18,9 +18,11 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::engine::Engine;
 use crate::http::{self, Leave};
+use crate::limit::Limits;
 use crate::limits::Seats;
 use crate::owner::Owners;
 use crate::peer::{self, Peer};
+use crate::socket::Socket;
 
 /// Largest request head in bytes; hyper answers 431 beyond it.
 const MOST_HEAD: usize = 16 * 1024;
@@ -105,6 +107,7 @@ pub(crate) async fn serve(
     // Whoever may not answer may look, and all of them together leave the most room to people.
     let onlookers = Arc::new(Semaphore::new(most.div_ceil(4)));
     let host = crate::start::host();
+    let limits = Limits::default();
     let turned_away = Arc::new(Semaphore::new(MOST_TURNED_AWAY));
     let no_seat = http::no_seat_router(format!(
         "this process has {} connections open on this socket, or all agents together {}, which is the limit; close \
@@ -153,8 +156,12 @@ pub(crate) async fn serve(
             engine: engine.clone(),
         };
         let (router, traffic, leaving) = (router.clone(), traffic.clone(), leaving.clone());
+        let limits = limits.clone();
         tokio::spawn(async move {
-            handle(stream, Arc::new(connection), router, leaving).await;
+            match Socket::new(stream) {
+                Ok(socket) => handle(socket, Arc::new(connection), router, limits, leaving).await,
+                Err(error) => tracing::warn!("a connection that cannot be waited for: {error}"),
+            }
             drop((place, seat, bench, traffic));
         });
     }
@@ -180,18 +187,19 @@ async fn turn_away(stream: UnixStream, router: Router) {
 }
 
 async fn handle(
-    stream: UnixStream,
+    socket: Socket,
     connection: Arc<Connection>,
     router: Router,
+    limits: Limits,
     mut leaving: watch::Receiver<Option<Leave>>,
 ) {
     let service = tower_service(router, connection);
     let served = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(limits)
         .header_read_timeout(SLOW_HEAD)
         .max_buf_size(MOST_HEAD)
         .max_headers(MOST_HEADERS)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(socket), service);
     let mut served = pin!(served);
     let served = tokio::select! {
         served = &mut served => served,
