@@ -144,14 +144,29 @@ fn ask(mut connection: Http, number: usize, asks: usize) -> Result<Vec<f64>> {
         let start = Instant::now();
         let (status, answer) = connection.request("POST", "/v1/asks?wait=60", &headers, body.as_bytes())?;
         micros.push(start.elapsed().as_secs_f64() * 1e6);
-        let raised: Value = serde_json::from_slice(&answer)
+        let raised: Raised = serde_json::from_slice(&answer)
             .with_context(|| format!("{status}: {}", String::from_utf8_lossy(&answer)))?;
-        let outcome = raised.pointer("/ask/outcome/outcome").and_then(Value::as_str);
-        if outcome != Some("allowed") {
-            bail!("an ask ended otherwise than answered, {status}: {raised}");
+        if raised.ask.outcome.is_none_or(|outcome| outcome.outcome != "allowed") {
+            bail!("an ask ended otherwise than answered, {status}: {}", String::from_utf8_lossy(&answer));
         }
     }
     Ok(micros)
+}
+
+/// The part of a reply that a requester needs.
+#[derive(Deserialize)]
+struct Raised {
+    ask: Over,
+}
+
+#[derive(Deserialize)]
+struct Over {
+    outcome: Option<Outcome>,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    outcome: String,
 }
 
 /// The part of an event that an answerer needs.
@@ -170,8 +185,13 @@ struct Open {
     state: String,
 }
 
-/// Child: reads the event stream and allows every ask, over so many connections.
+/// Child: reads the event stream and allows every ask, over so many other connections. With one of them whoever reads is
+/// who answers: a hop to another thread would be none of the daemon's.
 pub(crate) fn answerer(socket: &str, connections: usize) -> Result<()> {
+    if connections == 1 {
+        let mut connection = Http::connect(socket)?;
+        return each_open(socket, |open| allow(&mut connection, &open));
+    }
     let (sender, receiver) = mpsc::channel::<Open>();
     let receiver = Arc::new(Mutex::new(receiver));
     for _ in 0..connections {
@@ -186,6 +206,11 @@ pub(crate) fn answerer(socket: &str, connections: usize) -> Result<()> {
             }
         });
     }
+    each_open(socket, |open| Ok(sender.send(open)?))
+}
+
+/// Calls `each` with every ask that is open, once, until the stream ends.
+fn each_open(socket: &str, mut each: impl FnMut(Open) -> Result<()>) -> Result<()> {
     let mut seen = HashSet::new();
     Http::connect(socket)?.events("/v1/events", |data| {
         let event: Event = serde_json::from_str(data).with_context(|| data.to_owned())?;
@@ -196,7 +221,7 @@ pub(crate) fn answerer(socket: &str, connections: usize) -> Result<()> {
             && open.state == "open"
             && seen.insert(open.id.clone())
         {
-            sender.send(open)?;
+            each(open)?;
         }
         Ok(true)
     })

@@ -6,13 +6,27 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Nothing that is measured takes this long; a wait beyond it is an error.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
 
 /// One connection.
 pub(crate) struct Http {
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Polled>,
+}
+
+/// A stream that waits as the client that ships does: for bytes, and not for whatever happens to the socket. A thread that
+/// is blocked in a read is also woken when the other side has taken what was written before.
+struct Polled(UnixStream);
+
+impl Read for Polled {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&PATIENCE))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.0.read(buffer)
+    }
 }
 
 /// How long the body is.
@@ -24,9 +38,8 @@ enum Length {
 impl Http {
     pub(crate) fn connect(socket: &str) -> Result<Self> {
         let stream = UnixStream::connect(socket).with_context(|| format!("no connection to {socket}"))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream: BufReader::with_capacity(16 * 1024, stream) })
+        stream.set_write_timeout(Some(Duration::from_secs(120)))?;
+        Ok(Self { stream: BufReader::with_capacity(16 * 1024, Polled(stream)) })
     }
 
     /// One request and its whole response: status and body. `headers` are whole lines, each with its line end.
@@ -78,7 +91,7 @@ impl Http {
         )
         .into_bytes();
         message.extend_from_slice(body);
-        self.stream.get_mut().write_all(&message)?;
+        self.stream.get_mut().0.write_all(&message)?;
         Ok(())
     }
 
@@ -91,13 +104,14 @@ impl Http {
         loop {
             line.clear();
             self.stream.read_line(&mut line)?;
-            let field = line.trim_end().to_ascii_lowercase();
+            let field = line.trim_end();
             if field.is_empty() {
                 return Ok((status, length));
             }
-            if let Some(value) = field.strip_prefix("content-length:") {
+            let Some((name, value)) = field.split_once(':') else { bail!("no header but {field:?}") };
+            if name.eq_ignore_ascii_case("content-length") {
                 length = Length::Known(value.trim().parse()?);
-            } else if field == "transfer-encoding: chunked" {
+            } else if name.eq_ignore_ascii_case("transfer-encoding") && value.trim() == "chunked" {
                 length = Length::Chunked;
             }
         }
@@ -106,7 +120,7 @@ impl Http {
 
 /// The bytes of a chunked body.
 struct Chunks<'a> {
-    stream: &'a mut BufReader<UnixStream>,
+    stream: &'a mut BufReader<Polled>,
     left: usize,
     ended: bool,
 }
