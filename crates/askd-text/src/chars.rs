@@ -1,5 +1,6 @@
 //! Which characters cannot be shown as they are.
 
+use unicode_script::{Script, UnicodeScript};
 use unicode_width::UnicodeWidthChar;
 
 /// How a character has to be treated.
@@ -74,14 +75,35 @@ pub(crate) fn class(c: char) -> Class {
             }
         })
         .is_ok();
-    // The last two code points of every plane are noncharacters.
-    if is_hidden || code & 0xfffe == 0xfffe {
+    // The last two code points of every plane are noncharacters. What has no writing is no character yet: nobody can say
+    // what a terminal makes of it.
+    if is_hidden || code & 0xfffe == 0xfffe || c.script() == Script::Unknown {
         Class::Hidden
     } else if c.width() == Some(0) {
         Class::Combining
     } else {
         Class::Plain
     }
+}
+
+/// Whether the combining `c` is part of the writing of `letter`, directly behind `before` (the letter itself, or what is
+/// drawn onto it already). On a letter of another writing a terminal may draw nothing at all of it, and what is read is
+/// another word than what is written.
+pub(crate) fn belongs(c: char, letter: char, before: char) -> bool {
+    // A syllable of Korean in its parts: they are letters, in this order, and nothing by themselves.
+    match c {
+        '\u{1160}'..='\u{11a7}' | '\u{d7b0}'..='\u{d7c6}' => {
+            return matches!(before, '\u{1100}'..='\u{115e}' | '\u{a960}'..='\u{a97c}');
+        }
+        '\u{11a8}'..='\u{11ff}' | '\u{d7cb}'..='\u{d7fb}' => {
+            return matches!(before, '\u{1161}'..='\u{11a7}' | '\u{d7b0}'..='\u{d7c6}');
+        }
+        _ => {}
+    }
+    // Digits are of every writing, and stand among ASCII.
+    let of = letter.script_extension();
+    let of = if of.is_common() || of.is_inherited() { Script::Latin.into() } else { of };
+    !c.script_extension().intersection(of).is_empty()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::chars::{Class, class};
+use crate::chars::{Class, belongs, class};
 
 /// How many combining characters one letter may carry unmarked; pointed Hebrew needs four.
 const MAX_COMBINING: usize = 4;
@@ -79,11 +79,14 @@ struct Marker {
     marked: bool,
     /// How many more combining characters the letter just written may carry.
     room: usize,
+    /// That letter, and what was written last.
+    letter: char,
+    last: char,
 }
 
 impl Marker {
     fn with_capacity(bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), marked: false, room: 0 }
+        Self { text: String::with_capacity(bytes), marked: false, room: 0, letter: ' ', last: ' ' }
     }
 
     fn line(&mut self, line: &str) {
@@ -114,9 +117,14 @@ impl Marker {
                     self.verbatim(c, count);
                     // On a blank or a punctuation character an accent makes another character of it.
                     self.room = if c.is_alphanumeric() { MAX_COMBINING } else { 0 };
+                    (self.letter, self.last) = (c, c);
                 }
                 Class::Combining => {
-                    let kept = count.min(self.room);
+                    let mut kept = 0;
+                    while kept < count.min(self.room) && belongs(c, self.letter, self.last) {
+                        self.last = c;
+                        kept += 1;
+                    }
                     self.verbatim(c, kept);
                     if kept < count {
                         self.marks(c, count - kept);
@@ -250,6 +258,49 @@ mod tests {
         assert_eq!(marked("\u{301}a"), "\\u{301}a");
         assert_eq!(marked("a \u{332}b"), "a \\u{332}b");
         assert_eq!(marked("\u{200b}\u{301}"), "\\u{200b}\\u{301}");
+    }
+
+    #[test]
+    fn s4_what_is_of_another_writing_than_its_letter_is_marked() {
+        // Parts of Korean syllables, stackers of Burmese and Khmer, vowels of Thai, numbers that no character has.
+        for c in [
+            '\u{1161}',
+            '\u{11a8}',
+            '\u{d7b0}',
+            '\u{d7cb}',
+            '\u{1039}',
+            '\u{17d2}',
+            '\u{e38}',
+            '\u{489}',
+            '\u{a67c}',
+            '\u{f71}',
+            '\u{2cef}',
+            '\u{64b}',
+            '\u{378}',
+            '\u{1133c}',
+        ] {
+            let mark = format!("\\u{{{:x}}}", u32::from(c));
+            assert_eq!(marked(&format!("git{c} push")), format!("git{mark} push"));
+            assert_eq!(marked(&format!("g{c}it")), format!("g{mark}it"));
+            assert_eq!(marked(&format!("v1{c}")), format!("v1{mark}"));
+        }
+        assert_eq!(marked("\u{1100}\u{1161}\u{1161}"), "\u{1100}\u{1161}\\u{1161}");
+        assert_eq!(marked("\u{ac00}\u{11a8}"), "\u{ac00}\\u{11a8}");
+        assert_eq!(marked("ls \u{378}"), "ls \\u{378}");
+        for text in [
+            // Composed and in parts, each as people write it.
+            "\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}",
+            "မြန်မာ ဗုဒ္ဓ",
+            "ខ្មែរ ភ្នំពេញ",
+            "ภาษาไทย น้ำ",
+            "हिन्दी क्षत्रिय",
+            "தமிழ் বাংলা ਪੰਜਾਬੀ తెలుగు ಕನ್ನಡ മലയാളം සිංහල བོད་ཡིག",
+            "שָׁלוֹם العَرَبِيَّة فارسی",
+            "ά ё и\u{306} e\u{323}\u{302} か\u{3099} v1\u{332}",
+            "Việt Nam, Yorùbá, Lietùva",
+        ] {
+            unmarked(text);
+        }
     }
 
     #[test]
