@@ -48,7 +48,8 @@ pub enum Action {
     TakeKeys,
     /// The keyboard is free again; the draft that was stashed comes back, cursor included.
     GiveKeys(Option<Draft>),
-    /// The person leaves. Every ask stays open.
+    /// The person leaves. Every ask stays open; an answer that has no reply yet is still on its way, and whoever ends now
+    /// loses it.
     Quit,
 }
 

@@ -33,4 +33,4 @@ pub use now::Now;
 pub use queue::{BACK_BEFORE, Queue, SNOOZE};
 /// The ratatui that the widget draws with.
 pub use ratatui;
-pub use run::{Left, Notify, Options, RunError, run};
+pub use run::{How, Left, Notify, Options, RunError, run};

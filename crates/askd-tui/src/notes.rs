@@ -62,6 +62,11 @@ impl Notes {
         self.lines.iter().skip(self.lines.len().saturating_sub(count))
     }
 
+    /// Forgets the lines, not the asks.
+    pub(crate) fn clear(&mut self) {
+        self.lines.clear();
+    }
+
     pub(crate) fn remember(&mut self, id: &str, ended: Ended) {
         if self.ended.insert(id.to_owned(), ended).is_none() {
             self.order.push_back(id.to_owned());

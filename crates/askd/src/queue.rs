@@ -44,5 +44,5 @@ pub(crate) fn run(desk: &Desk, scene: Scene) -> Done {
     if !text.is_empty() {
         out::print_line(&text)?;
     }
-    Ok(status::OK)
+    Ok(if left.failed == 0 { status::OK } else { status::UNAVAILABLE })
 }

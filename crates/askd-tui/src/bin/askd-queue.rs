@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match run(&places, options) {
         Ok(left) => {
             let _ = writeln!(std::io::stdout(), "{}", left.text());
-            ExitCode::SUCCESS
+            if left.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => fail(&error.to_string()),
     }

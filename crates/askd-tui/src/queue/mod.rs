@@ -178,6 +178,11 @@ impl Queue {
         self.items.values().filter(|item| item.is_answerable()).count()
     }
 
+    /// How many asks are open as far as is known here: those that wait, and those whose answer has no reply yet.
+    pub fn open(&self) -> usize {
+        self.items.values().filter(|item| words::is_answerable(&item.ask)).count()
+    }
+
     /// Id of the ask in focus.
     pub fn focus(&self) -> Option<&str> {
         self.focus.as_deref()
@@ -232,6 +237,11 @@ impl Queue {
     /// The lines about what happened that are kept, the newest last; safe, for another screen.
     pub fn told(&self) -> Vec<String> {
         self.notes.last(usize::MAX).map(Note::line).collect()
+    }
+
+    /// Lines that were told are forgotten: [`told`](Self::told) gives those after this.
+    pub(crate) fn forget_told(&mut self) {
+        self.notes.clear();
     }
 
     /// The screen was lost (the program was stopped, or something else was drawn over it): nothing on it counts as seen.

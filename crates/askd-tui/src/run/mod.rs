@@ -4,6 +4,7 @@
 
 mod inbox;
 mod input;
+mod leave;
 mod notify;
 mod options;
 mod signals;
@@ -12,22 +13,23 @@ mod terminal;
 mod work;
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use askd_client::Places;
 use jiff::tz::TimeZone;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::action::{Action, Link, Settings};
+use crate::action::{Action, Link, Reply, Settings};
 use crate::around::Place;
 use crate::key::Key;
 use crate::now::Now;
 use crate::queue::Queue;
 
 use inbox::{Inbox, News};
+use leave::{OnWay, Parting};
 pub use notify::Notify;
-pub use options::{Left, Options, RunError};
+pub use options::{How, Left, Options, RunError};
 use signals::Signals;
 use stream::{Ended, Plan};
 use terminal::Screen;
@@ -40,7 +42,8 @@ fn failed(step: &'static str) -> impl FnOnce(io::Error) -> RunError {
     move |error| RunError::Terminal(step, error)
 }
 
-/// Opens the queue on this terminal, until the person leaves. The terminal is given back as it was, whatever happens.
+/// Opens the queue on this terminal, until the person leaves. The terminal is given back as it was, whatever happens;
+/// then what was answered last has some seconds to reach the daemon.
 pub fn run(places: &Places, options: Options) -> Result<Left, RunError> {
     if !terminal::is_there() {
         return Err(RunError::NoTerminal);
@@ -84,11 +87,13 @@ pub fn run(places: &Places, options: Options) -> Result<Left, RunError> {
         bell,
         notify,
         in_tmux,
+        on_way: OnWay::default(),
+        parting: None,
         left: None,
     };
-    let left = desk.run();
+    let how = desk.run();
     desk.screen.leave();
-    left
+    desk.part(how)
 }
 
 fn is_set(name: &str) -> bool {
@@ -130,11 +135,14 @@ struct Desk {
     bell: bool,
     notify: Notify,
     in_tmux: bool,
-    left: Option<Result<Left, RunError>>,
+    on_way: OnWay,
+    /// From the moment on that the person has left.
+    parting: Option<Parting>,
+    left: Option<Result<How, RunError>>,
 }
 
 impl Desk {
-    fn run(&mut self) -> Result<Left, RunError> {
+    fn run(&mut self) -> Result<How, RunError> {
         loop {
             self.draw()?;
             if let Some(left) = self.left.take() {
@@ -176,10 +184,7 @@ impl Desk {
     fn wait(&mut self) -> Result<(), RunError> {
         let rest = self.input.is_waiting().then_some(input::ESCAPE_WAIT);
         let timeout = [self.queue.poll_timeout(now()), rest].into_iter().flatten().min();
-        let timeout = timeout.map(|span| Timespec {
-            tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: span.subsec_nanos().into(),
-        });
+        let timeout = timeout.map(timespec);
         let stdin = io::stdin();
         let ready = {
             let mut fds = [
@@ -202,7 +207,7 @@ impl Desk {
 
     fn signalled(&mut self) -> Result<(), RunError> {
         if self.signals.told_to_leave() {
-            self.left = Some(Ok(Left::BySignal));
+            self.left = Some(Ok(How::BySignal));
         }
         if self.signals.told_to_stop() {
             self.stop()?;
@@ -217,6 +222,7 @@ impl Desk {
     /// Gives the terminal back, stops, and takes it again.
     fn stop(&mut self) -> Result<(), RunError> {
         self.screen.leave();
+        self.wait_for_replies()?;
         signals::stop_here();
         self.queue.blind();
         self.screen.enter().map_err(failed("the terminal"))
@@ -232,7 +238,7 @@ impl Desk {
         let mut keys = match read {
             Reading::Keys(keys) => keys,
             Reading::Ended => {
-                self.left = Some(Ok(Left::BySignal));
+                self.left = Some(Ok(How::BySignal));
                 return Ok(());
             }
         };
@@ -276,7 +282,7 @@ impl Desk {
                 }
                 News::Down(why) => self.queue.handle_link(Link::Down(why), now()),
                 News::Event(event) => self.queue.handle_event(*event, now()),
-                News::Reply(reply) => self.queue.handle_reply(reply, now()),
+                News::Reply(reply) => self.replied(reply),
                 News::Sessions(sessions) => {
                     self.queue.set_sessions(sessions);
                     Vec::new()
@@ -295,9 +301,9 @@ impl Desk {
                 }
                 News::FeedEnded => {
                     let told = self.queue.told();
-                    self.leave(Ok(Left::FeedEnded { told }))
+                    self.leave(Ok(How::FeedEnded { told }))
                 }
-                News::Ended(Ended::Stopped) => self.leave(Ok(Left::Stopped)),
+                News::Ended(Ended::Stopped) => self.leave(Ok(How::Stopped)),
                 News::Ended(Ended::For(error)) => self.leave(Err(error.into())),
                 News::Ended(Ended::Unheard) => Vec::new(),
             };
@@ -306,31 +312,102 @@ impl Desk {
         Ok(())
     }
 
-    fn leave(&mut self, how: Result<Left, RunError>) -> Vec<Action> {
+    fn leave(&mut self, how: Result<How, RunError>) -> Vec<Action> {
         self.left = Some(how);
         Vec::new()
+    }
+
+    fn replied(&mut self, reply: Reply) -> Vec<Action> {
+        self.on_way.replied(&reply);
+        let Some(parting) = &mut self.parting else { return self.queue.handle_reply(reply, now()) };
+        self.queue.forget_told();
+        let actions = self.queue.handle_reply(reply.clone(), now());
+        parting.reply(&reply, self.queue.told());
+        actions
+    }
+
+    /// Until the daemon has replied to everything that it was told, or is not going to. The terminal is not ours.
+    fn wait_for_replies(&mut self) -> Result<(), RunError> {
+        let begun = now().tick;
+        let mut is_told = false;
+        self.told()?;
+        while !self.on_way.is_empty() {
+            let waited = now().tick.saturating_sub(begun);
+            let until = if is_told { leave::PATIENCE } else { leave::UNTOLD };
+            let Some(rest) = until.checked_sub(waited).filter(|rest| !rest.is_zero()) else {
+                if is_told {
+                    break;
+                }
+                is_told = true;
+                let texts: Vec<&str> = self.on_way.texts().collect();
+                tell(&format!(
+                    "askd: waiting for the daemon to take {}",
+                    askd_text::cut(&texts.join(", "), 200)
+                ));
+                continue;
+            };
+            let mut fds = [PollFd::from_borrowed_fd(self.inbox.fd(), PollFlags::IN)];
+            match poll(&mut fds, Some(&timespec(rest))) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => self.told()?,
+                Err(error) => return Err(RunError::Terminal("waiting", error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// What was answered last is on its way still, or it is not: that is told.
+    fn part(&mut self, how: Result<How, RunError>) -> Result<Left, RunError> {
+        let mut parting = Parting::default();
+        if !self.on_way.is_empty() {
+            self.parting = Some(Parting::default());
+            let waited = self.wait_for_replies();
+            parting = self.parting.take().unwrap_or_default();
+            parting.unheard(&self.on_way);
+            waited?;
+        }
+        let Parting { lines, failed } = parting;
+        match how {
+            Ok(How::ByPerson { .. }) => {
+                Ok(Left { how: How::ByPerson { waiting: self.queue.open() }, replies: lines, failed })
+            }
+            Ok(how) => Ok(Left { how, replies: lines, failed }),
+            Err(error) => {
+                lines.iter().for_each(|line| tell(line));
+                Err(error)
+            }
+        }
     }
 
     fn act(&mut self, actions: Vec<Action>) -> Result<(), RunError> {
         for action in actions {
             let job = match action {
                 Action::Answer(mut answer) => {
+                    self.on_way.answer(&self.queue, &answer);
                     answer.answer.surface = Some(self.surface.clone());
                     Job::Answer(answer)
                 }
                 Action::Bulk(mut answers) => {
                     for answer in &mut answers {
+                        self.on_way.answer(&self.queue, answer);
                         answer.answer.surface = Some(self.surface.clone());
                     }
                     Job::Bulk(answers)
                 }
-                Action::Command { text, session } => Job::Command { text, session },
-                Action::TakeBack { id } => Job::TakeBack { id },
+                Action::Command { text, session } => {
+                    self.on_way.command(&text);
+                    Job::Command { text, session }
+                }
+                Action::TakeBack { id } => {
+                    self.on_way.take_back(&id);
+                    Job::TakeBack { id }
+                }
                 Action::Report(report) => Job::Report { surface: self.surface.clone(), report },
                 Action::Look { id } => Job::Look { id },
                 Action::ReadSessions => Job::ReadSessions,
                 Action::ReadHealth => Job::ReadHealth,
                 Action::JumpToPane { pane } => Job::JumpToPane { pane },
+                // The terminal is somebody else's already.
+                Action::Alert(_) | Action::Title(_) | Action::Redraw if !self.screen.is_taken() => continue,
                 Action::Alert(text) => {
                     let text = notify::alert(&text, self.bell, self.notify, self.in_tmux);
                     self.screen.write(&text).map_err(failed("the terminal"))?;
@@ -345,7 +422,7 @@ impl Desk {
                     continue;
                 }
                 Action::Quit => {
-                    self.left = Some(Ok(Left::ByPerson { waiting: self.queue.waiting() }));
+                    self.left = Some(Ok(How::ByPerson { waiting: self.queue.open() }));
                     continue;
                 }
                 Action::Snooze { .. } | Action::TakeKeys | Action::GiveKeys(_) => continue,
@@ -354,6 +431,18 @@ impl Desk {
         }
         Ok(())
     }
+}
+
+fn timespec(span: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: span.subsec_nanos().into(),
+    }
+}
+
+/// On the plain screen; when that is closed there is nobody to tell.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// What the terminal had to say.

@@ -39,10 +39,20 @@ impl Default for Options {
     }
 }
 
-/// How it ended. Every ask that was open is still open.
+/// How it ended, and what became of the answers that were on their way then.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Left {
-    /// The person left; so many asks wait.
+pub struct Left {
+    pub how: How,
+    /// What was replied to them after the terminal had been given back, and which have no reply; safe lines.
+    pub replies: Vec<String>,
+    /// How many of them were refused, or may not have arrived.
+    pub failed: usize,
+}
+
+/// Why it ended. Every ask that was open is still open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    /// The person left; so many asks wait, also those whose answer may not have arrived.
     ByPerson { waiting: usize },
     /// A signal, or the terminal is gone.
     BySignal,
@@ -53,18 +63,20 @@ pub enum Left {
 }
 
 impl Left {
-    /// One line for the person, on the screen that was there before.
+    /// Lines for the person, on the screen that was there before.
     pub fn text(&self) -> String {
-        match self {
-            Self::ByPerson { waiting: 0 } => "left; no ask is open".to_owned(),
-            Self::ByPerson { waiting: 1 } => "left; 1 ask stays open".to_owned(),
-            Self::ByPerson { waiting } => format!("left; {waiting} asks stay open"),
-            Self::BySignal => String::new(),
-            Self::Stopped => "askd was stopped; agents ask by themselves until `askd` runs again".to_owned(),
-            Self::FeedEnded { told } => {
-                format!("{}\nthe agent has ended", told.join("\n")).trim_start().to_owned()
+        let how = match &self.how {
+            How::ByPerson { waiting: 0 } => "left; no ask is open".to_owned(),
+            How::ByPerson { waiting: 1 } => "left; 1 ask stays open".to_owned(),
+            How::ByPerson { waiting } => format!("left; {waiting} asks stay open"),
+            How::BySignal => String::new(),
+            How::Stopped => "askd was stopped; agents ask by themselves until `askd` runs again".to_owned(),
+            How::FeedEnded { told } => {
+                let lines: Vec<&str> = told.iter().chain(&self.replies).map(String::as_str).collect();
+                return format!("{}\nthe agent has ended", lines.join("\n")).trim_start().to_owned();
             }
-        }
+        };
+        format!("{}\n{how}", self.replies.join("\n")).trim().to_owned()
     }
 }
 

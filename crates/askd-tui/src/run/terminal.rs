@@ -62,6 +62,11 @@ impl Screen {
         self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
+    /// Whether the terminal is ours now.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::SeqCst)
+    }
+
     pub(super) fn leave(&self) {
         if self.taken.swap(false, Ordering::SeqCst) {
             give_back();

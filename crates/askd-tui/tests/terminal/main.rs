@@ -3,6 +3,7 @@
 
 mod asks;
 mod embed;
+mod leave;
 mod life;
 mod pty;
 mod tmux;
