@@ -107,40 +107,47 @@ fn is_mark(unit: &str) -> bool {
 /// Cuts one safe line into parts of at most `columns`, behind a space where there is one near the end; at least one part,
 /// and every character is in one of them. Only a single mark can be wider.
 pub(crate) fn wrap(safe: &str, columns: usize) -> Vec<&str> {
-    let columns = columns.max(1);
     let mut parts = Vec::new();
     let mut rest = safe;
     loop {
-        let (mut end, mut used, mut space) = (0, 0, None);
-        for unit in units(rest) {
-            let unit_width = unit_width(unit);
-            if used + unit_width > columns && end > 0 {
-                break;
-            }
-            end += unit.len();
-            used += unit_width;
-            if unit == " " && used >= columns / 3 * 2 {
-                space = Some(end);
-            }
-        }
-        if end >= rest.len() {
-            parts.push(rest);
+        let (part, behind) = rest.split_at(first_part(rest, columns.max(1)));
+        parts.push(part);
+        if behind.is_empty() {
             return parts;
         }
-        // A part that is full at a word's end anyway, and a run of spaces, stay as they are.
-        let full = rest[end..].starts_with(' ') || rest[..end].ends_with(' ');
-        let (part, behind) = rest.split_at(space.filter(|_| !full).unwrap_or(end));
-        parts.push(part);
         rest = behind;
     }
+}
+
+/// Where the first of the parts ends; looks no further.
+fn first_part(rest: &str, columns: usize) -> usize {
+    let (mut end, mut used, mut space) = (0, 0, None);
+    for unit in units(rest) {
+        let unit_width = unit_width(unit);
+        if used + unit_width > columns && end > 0 {
+            break;
+        }
+        end += unit.len();
+        used += unit_width;
+        if unit == " " && used >= columns / 3 * 2 {
+            space = Some(end);
+        }
+    }
+    // A part that is full at a word's end anyway, and a run of spaces, stay as they are.
+    let full = end >= rest.len() || rest[end..].starts_with(' ') || rest[..end].ends_with(' ');
+    space.filter(|_| !full).unwrap_or(end)
 }
 
 /// The same between words where that is possible, for text that is about an action and not a part of one.
 pub(crate) fn wrap_words(safe: &str, columns: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = safe;
-    while width(rest) > columns.max(1) {
-        let part = wrap(rest, columns)[0];
+    loop {
+        let part = &rest[..first_part(rest, columns.max(1))];
+        if part.len() == rest.len() {
+            parts.push(rest);
+            return parts;
+        }
         let end = match rest[part.len()..].starts_with(' ') {
             true => part.len(),
             false => part.rfind(' ').filter(|at| *at > 0).unwrap_or(part.len()),
@@ -148,8 +155,6 @@ pub(crate) fn wrap_words(safe: &str, columns: usize) -> Vec<&str> {
         parts.push(&rest[..end]);
         rest = rest[end..].trim_start_matches(' ');
     }
-    parts.push(rest);
-    parts
 }
 
 /// A name at most `columns` wide; `…` says that it goes on. For names only: what an action says is cut with a count.

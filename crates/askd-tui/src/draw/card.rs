@@ -14,18 +14,25 @@ use crate::queue::{Mode, Queue, Screen};
 use crate::rows::{Look, Row, flow, push_marked, width, wrap, wrap_words};
 use crate::words;
 
+const MARKED: &str = "unseen or misleading characters are marked";
+
 /// From this height on there is air around the action.
 const AIRY: u16 = 24;
 
-/// Rows of the action that are worth more than rows of the list.
+/// Rows of the action that are worth more than a long list, and those that are worth more than any.
 const ACTION: usize = 4;
+const LEAST: usize = 3;
 
 impl Queue {
-    /// What the card wants to have: who asks and the keys in full, and some of the action.
-    pub(super) fn card_height(&self, columns: usize, now: Now) -> usize {
-        let Some(item) = self.focused() else { return 0 };
-        let inner = columns.saturating_sub(2);
-        1 + self.facts(item, inner, now).len() + ACTION + self.option_rows(item, inner, now).len()
+    /// What the card wants to have, and what it must have: who asks, the keys, and some of the action.
+    pub(super) fn card_heights(&mut self, canvas: &Canvas<'_>, now: Now) -> (usize, usize) {
+        let inner = canvas.columns().saturating_sub(2);
+        let content =
+            self.focus.as_ref().and_then(|id| self.items.get_mut(id)).map(|item| item.rows(inner).len());
+        let (Some(content), Some(item)) = (content, self.focused()) else { return (0, 0) };
+        let head = self.facts(item, inner, part_of(canvas), now).len();
+        let fixed = 1 + head + self.option_rows(item, inner, keys_of(canvas), now).len();
+        (fixed + ACTION, fixed + content.min(LEAST))
     }
 
     pub(super) fn card(
@@ -42,22 +49,25 @@ impl Queue {
         let Some(item) = self.items.get_mut(&id) else { return };
         let content = item.rows(inner);
         let Some(item) = self.items.get(&id) else { return };
-        let options = self.option_rows(item, inner, now);
-        let air = usize::from(canvas.area.height >= AIRY);
-        let mut head = if details { Vec::new() } else { self.facts(item, inner, now) };
+        let mut options = self.option_rows(item, inner, keys_of(canvas), now);
+        let head = if details { Vec::new() } else { self.facts(item, inner, part_of(canvas), now) };
         let mut tail: Vec<Row> = Vec::new();
         if details {
             tail = self.everything(item, inner, now);
         }
-        // The action gets what is left; who asks is never cut for it, so on a small screen it may be a line or two.
-        let fixed = 1 + head.len() + options.len() + 2 * air;
-        let Some(height) = body.len().checked_sub(fixed).filter(|height| *height >= 1) else {
-            head.truncate(body.len().saturating_sub(1));
-            for (line, row) in head.iter().enumerate() {
-                canvas.put_at(1, body.start + line, row, inner);
-            }
+        if body.is_empty() {
             return;
-        };
+        }
+        // The action gets what is left: on a small screen a line or two, and more of them in details. Keys are the first to
+        // go while a line is typed, where they are letters.
+        let room = body.len().saturating_sub(1 + head.len());
+        if self.is_typing() && room < options.len() + LEAST {
+            options.clear();
+        }
+        options.truncate(room.saturating_sub(1));
+        let roomy = canvas.area.height >= AIRY && room >= options.len() + LEAST + 2;
+        let air = usize::from(roomy);
+        let height = room.saturating_sub(options.len() + 2 * air);
         self.title_row(canvas, body.start, item, now);
         screen.countdowns.extend(item.countdowns(now));
         let mut y = body.start + 1;
@@ -70,10 +80,10 @@ impl Queue {
         whole.extend(content.iter());
         whole.extend(tail.iter());
         let has_pages = whole.len() > height;
-        let page_height = if has_pages { height - 1 } else { height };
+        let page_height = if has_pages { height.saturating_sub(1) } else { height };
         let mut pager = self.pager;
         let range = pager.fit(whole.len(), page_height.max(1));
-        for row in &whole[range] {
+        for row in whole[range].iter().take(height) {
             if canvas.put_at(1, y, row, inner) && row.to > row.from {
                 screen.parts.push((id.clone(), row.from, row.to));
             }
@@ -114,23 +124,53 @@ impl Queue {
         canvas.put_at(right_at, y, &right, right.width());
     }
 
-    /// Who asks, since when, what else is true of it.
-    fn facts(&self, item: &Item, columns: usize, now: Now) -> Vec<Row> {
-        let mut parts = self.around.who(&item.ask);
-        parts.push((format!("since {}", self.around.local(&item.ask.asked_at, now)), Look::Quiet));
+    /// Who asks, since when, what else is true of it, in at most so many rows. What is too long for that is cut, and where
+    /// even that is not enough, warnings come first: details have it in full.
+    fn facts(&self, item: &Item, columns: usize, most: usize, now: Now) -> Vec<Row> {
+        // What others wrote, and what askd itself says.
+        let mut named = self.around.who(&item.ask);
+        let mut parts = vec![(format!("since {}", self.around.local(&item.ask.asked_at, now)), Look::Quiet)];
         if let Some((left, before)) = item.gives_up_soon(now) {
             parts.push((words::gives_up(left, before), Look::Warn));
         }
         parts.extend(words::elsewhere(&item.ask, None).map(|text| (text, Look::Quiet)));
         if item.ask.display.iter().any(|field| field.marked) {
-            parts.push(("unseen or misleading characters are marked".to_owned(), Look::Warn));
+            parts.push((MARKED.to_owned(), Look::Warn));
         }
         parts.extend(content::not_shown(&item.ask).map(|why| (why.to_owned(), Look::Danger)));
-        flow(&parts, columns)
+        let cut = |parts: &mut Vec<(String, Look)>, widest| {
+            parts.iter_mut().for_each(|(text, _)| *text = askd_text::cut(text, widest));
+        };
+        cut(&mut parts, columns * most);
+        for widest in [columns * most, columns, columns * 2 / 3, columns / 2, columns / 3, columns / 4] {
+            cut(&mut named, widest);
+            let rows = flow(&[named.as_slice(), parts.as_slice()].concat(), columns);
+            if rows.len() <= most {
+                return rows;
+            }
+        }
+        parts.sort_by_key(|(_, look)| match look {
+            Look::Danger => 0,
+            Look::Warn => 1,
+            _ => 2,
+        });
+        cut(&mut parts, columns.saturating_sub(2));
+        let mut rows = flow(&[parts.as_slice(), named.as_slice()].concat(), columns.saturating_sub(2));
+        rows.truncate(most);
+        if let Some(last) = rows.last_mut() {
+            last.push(" …", Look::Quiet);
+        }
+        rows
     }
 
-    /// The keys that answer it, with the agent's own words; a key that does not count yet is quiet.
-    fn option_rows(&self, item: &Item, columns: usize, now: Now) -> Vec<Row> {
+    /// The keys that answer it, with the agent's own words; a key that does not count yet is quiet. In more than so many
+    /// rows they are without those words, which details have in full.
+    fn option_rows(&self, item: &Item, columns: usize, most: usize, now: Now) -> Vec<Row> {
+        let rows = self.key_rows(item, columns, true, now);
+        if rows.len() <= most { rows } else { self.key_rows(item, columns, false, now) }
+    }
+
+    fn key_rows(&self, item: &Item, columns: usize, words: bool, now: Now) -> Vec<Row> {
         if item.is_handed_back() {
             let text = "only the agent's own prompt can answer it · g goes there";
             return flow(&[(text.to_owned(), Look::Quiet)], columns);
@@ -141,20 +181,20 @@ impl Queue {
             let choice = options
                 .filter(|it| plain.contains(&it.id.as_str()))
                 .find(|it| words::allows(it.kind) == allows);
-            choice.map(|choice| words::one(&choice.label))
+            choice.map(|choice| words::one(&choice.label)).filter(|label| words && !says_nothing_new(label))
         };
         let others = item.ask.options.iter().filter(|it| !plain.contains(&it.id.as_str())).count();
         let can_allow = self.may(Decision::Allow, now).is_ok();
         let can_deny = self.may(Decision::Deny, now).is_ok();
         let mut keys = vec![
-            key("y", "allow once", label(true).filter(|it| !says_nothing_new(it)), can_allow),
-            key("n", "deny", label(false).filter(|it| !says_nothing_new(it)), can_deny),
-            key("m", "deny with a message", None, can_deny),
+            key("y", "allow once", label(true), can_allow, columns),
+            key("n", "deny", label(false), can_deny, columns),
+            key("m", "deny with a message", None, can_deny, columns),
         ];
         if others > 0 {
             let text =
                 if others == 1 { "always …".to_owned() } else { format!("{others} other options …") };
-            keys.push(key("A", &text, None, can_deny));
+            keys.push(key("A", &text, None, can_deny, columns));
         }
         pack(keys, columns)
     }
@@ -197,6 +237,10 @@ impl Queue {
             fields.push(("limit", text, Look::Warn));
         }
         fields.extend(words::elsewhere(ask, None).map(|text| ("note", text, Look::Plain)));
+        if ask.display.iter().any(|field| field.marked) {
+            fields.push(("marks", MARKED.to_owned(), Look::Warn));
+        }
+        fields.extend(content::not_shown(ask).map(|why| ("not shown", why.to_owned(), Look::Danger)));
         for (at, choice) in ask.options.iter().enumerate() {
             let grants = words::grants(choice).map(|grants| format!(" ({grants})")).unwrap_or_default();
             let text = format!("{}: {}{grants}", words::option_kind(choice.kind), words::one(&choice.label));
@@ -215,6 +259,17 @@ impl Queue {
     }
 }
 
+/// Most rows of who asks, beside the action that it is about.
+fn part_of(canvas: &Canvas<'_>) -> usize {
+    let height = usize::from(canvas.area.height);
+    if height < 12 { 1 } else { (height - 3) / 3 }
+}
+
+/// Most rows of the keys with the agent's own words.
+fn keys_of(canvas: &Canvas<'_>) -> usize {
+    usize::from(canvas.area.height) / 5
+}
+
 /// A label that only repeats what the key says.
 fn says_nothing_new(label: &str) -> bool {
     ["allow", "allow once", "yes", "deny", "no", "reject", "reject once"]
@@ -222,12 +277,13 @@ fn says_nothing_new(label: &str) -> bool {
         .any(|known| label.eq_ignore_ascii_case(known))
 }
 
-fn key(name: &str, text: &str, label: Option<String>, counts: bool) -> Row {
+fn key(name: &str, text: &str, label: Option<String>, counts: bool, columns: usize) -> Row {
     let mut row = Row::of(name, if counts { Look::Key } else { Look::Quiet });
     row.push(format!(" {text}"), if counts { Look::Plain } else { Look::Quiet });
     if let Some(label) = label {
         row.push(": ", Look::Quiet);
-        push_marked(&mut row, &label, Look::Quiet);
+        let room = columns.saturating_sub(row.width());
+        push_marked(&mut row, &askd_text::cut(&label, room), Look::Quiet);
     }
     row
 }

@@ -25,7 +25,7 @@ impl Queue {
         let mut height = 1;
         match &self.mode {
             Mode::Line(line) => {
-                let rows = self.line_label(line);
+                let rows = self.line_label(line, canvas.columns());
                 height = 2;
                 canvas.put_at(1, bottom - 2, &rows, canvas.columns() - 2);
                 cursor = Some(typed(canvas, bottom - 1, line));
@@ -43,17 +43,21 @@ impl Queue {
             text: hint.clone(),
             look: Look::Warn,
         });
-        let lines = self.notes.last(most - usize::from(hint.is_some())).chain(&hint);
+        let lines: Vec<&Note> = self.notes.last(most - usize::from(hint.is_some())).chain(&hint).collect();
         let tall = most > 1;
-        let rows = |note: &Note| {
-            note_rows(
-                note,
-                room,
-                if tall || note.look == Look::Warn || !note.handle.is_empty() { NOTE_ROWS } else { 1 },
-            )
-        };
-        let notes: Vec<Row> = lines.flat_map(rows).collect();
-        for (at, row) in notes.iter().rev().enumerate() {
+        // What happened takes no more room than this from what is asked; the newest has the first claim.
+        let budget = (bottom / 6).max(1);
+        let mut notes: Vec<Row> = Vec::new();
+        for note in lines.into_iter().rev() {
+            let matters = tall || note.look == Look::Warn || !note.handle.is_empty();
+            let left = budget - notes.len();
+            if left == 0 {
+                break;
+            }
+            let rows = note_rows(note, room, if matters { NOTE_ROWS.min(left) } else { 1 });
+            notes.extend(rows.into_iter().take(left).rev());
+        }
+        for (at, row) in notes.iter().enumerate() {
             canvas.put_at(1, bottom - height - 1 - at, row, room);
         }
         // A gap, where there is room for one.
@@ -104,7 +108,9 @@ impl Queue {
     }
 
     /// What the line is for, so that nothing is sent to anything else.
-    fn line_label(&self, line: &Line) -> Row {
+    fn line_label(&self, line: &Line, columns: usize) -> Row {
+        // A name goes on for as long as it likes; what the keys do is to be seen all the same.
+        let name = |name: &str| cut(name, columns.saturating_sub(28).max(12));
         match &line.purpose {
             Purpose::Message { id, handle, stop, .. } => {
                 if !self.items.get(id).is_some_and(crate::item::Item::is_answerable) {
@@ -119,14 +125,14 @@ impl Queue {
             Purpose::Command { session: None, .. } => {
                 Row::of("for every session", Look::Strong).with("   esc back", Look::Quiet)
             }
-            Purpose::Command { session: Some((_, name)), only: true } => {
+            Purpose::Command { session: Some((_, session)), only: true } => {
                 let mut row = Row::of("for ", Look::Strong);
-                push_marked(&mut row, name, Look::Strong);
+                push_marked(&mut row, &name(session), Look::Strong);
                 row.with("   tab every session   esc back", Look::Quiet)
             }
-            Purpose::Command { session: Some((_, name)), only: false } => {
+            Purpose::Command { session: Some((_, session)), only: false } => {
                 let row = Row::of("for every session", Look::Strong).with("   tab only ", Look::Quiet);
-                row.with(name.clone(), Look::Quiet).with("   esc back", Look::Quiet)
+                row.with(name(session), Look::Quiet).with("   esc back", Look::Quiet)
             }
         }
     }

