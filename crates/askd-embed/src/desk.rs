@@ -230,8 +230,14 @@ impl<J: Journal> Desk<J> {
         // Who hears that there is nothing to hand over does not come back for it.
         let mut told = Vec::new();
         for ((command, (listener, wait)), reply) in commands.iter().zip(listeners).zip(batched.replies) {
-            let fact =
-                matches!(command, Command::LinkClosed { .. } | Command::Woke | Command::DetachSurface { .. });
+            // These say what has happened, and nobody says it twice.
+            let fact = matches!(
+                command,
+                Command::LinkClosed { .. }
+                    | Command::Woke
+                    | Command::AttachSurface { .. }
+                    | Command::DetachSurface { .. }
+            );
             if fact && matches!(reply, Err(Refusal::NotRecorded(_))) {
                 self.owed.push(command.clone());
             }

@@ -206,11 +206,13 @@ impl Surface<'_> {
         let mine: Vec<&Ask> = asks.iter().filter(|ask| self.scene.shows(ask)).collect();
         let gone: Vec<String> =
             self.screen.open_ids().into_iter().filter(|id| !asks.iter().any(|ask| ask.id == *id)).collect();
-        if !gone.is_empty() {
-            let mut answers = self.desk.answers()?;
-            for id in gone {
-                let ask = answers.show(&id)?;
-                self.screen.update(&ask)?;
+        for id in gone {
+            let found = self.desk.answers().and_then(|mut answers| Ok(answers.show(&id)?));
+            match found {
+                Ok(ask) => self.screen.update(&ask)?,
+                Err(failure) if failure.status == status::UNKNOWN => self.screen.lost(&id)?,
+                // The daemon went away again: the next snapshot has it to tell.
+                Err(_) => break,
             }
         }
         if first && self.scene.feed.is_none() {

@@ -80,6 +80,14 @@ impl Screen {
         }
     }
 
+    /// An ask that the daemon does not know any more: its journal is another one, or was pruned.
+    pub(super) fn lost(&mut self, id: &str) -> Result<(), Failure> {
+        self.was_told(id);
+        let handle = self.handles.iter().find(|(_, of)| *of == id).map(|(handle, _)| safe(handle));
+        let handle = handle.unwrap_or_else(|| safe(id));
+        out::print_line(&format!("{}: gone; how it ended is not kept", self.style.bold(&handle)))
+    }
+
     /// Draws the whole ask. `ring`: it is new.
     pub(super) fn draw(&mut self, ask: &Ask, ring: bool) -> Result<(), Failure> {
         let clock = Clock::system();
