@@ -16,6 +16,9 @@ use crate::words;
 
 const MARKED: &str = "unseen or misleading characters are marked";
 
+/// Columns of the title that the countdown leaves.
+const BESIDE: usize = 14;
+
 /// From this height on there is air around the action.
 const AIRY: u16 = 24;
 
@@ -111,6 +114,10 @@ impl Queue {
         if let Some(left) = item.left(now) {
             let look = if left.as_secs() < 60 { Look::Warn } else { Look::Strong };
             right = Row::of(format!(" {} ", words::timed(item.ask.default, left)), look);
+            // The handle and the tool are to be seen beside it.
+            if right.width() + BESIDE > columns {
+                right = Row::of(format!(" {} ", words::timed_short(item.ask.default, left)), look);
+            }
         }
         let right_at = columns.saturating_sub(right.width() + 1);
         let mut left = Row::of(format!(" {} ", words::one(&item.ask.handle)), Look::Strong);

@@ -272,3 +272,11 @@ fn a_line_that_cannot_be_seen_sends_nothing() {
     assert!(rig.sees("not this one"));
     assert_eq!(crate::rig::decided(&rig.key(Key::Enter)), ["k7f deny"]);
 }
+
+#[test]
+fn t11_a_narrow_title_has_the_handle_and_the_countdown() {
+    let mut ask = samples::child("k7f", "ls");
+    ask.default = None;
+    let screen = Rig::with(40, 10, &[ask]).screen();
+    assert!(screen.contains("─ k7f  Bash ") && screen.contains(" back 5m12s "), "{screen}");
+}
