@@ -11,7 +11,7 @@ mod headless;
 mod model;
 mod opencode;
 mod patience;
-mod processes;
+pub mod processes;
 mod terminal;
 mod world;
 

@@ -57,19 +57,29 @@ pub(crate) fn kill_group(leader: u32) {
 }
 
 /// Ends what is left of a world: every process whose environment or command line names its directory, which is
-/// unique to one test.
-pub(crate) fn sweep(dir: &Path) {
-    let name = dir.as_os_str().as_bytes();
-    let mine = std::process::id();
-    for pid in all().into_iter().filter(|pid| *pid != mine) {
-        let names_it = |file: &str| {
-            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            bytes.windows(name.len()).any(|window| window == name)
-        };
-        if (names_it("environ") || names_it("cmdline")) && alive(pid) {
+/// unique to one test. One of them may start another while it is looked for (a requester its daemon), so that this ends
+/// only when twice none was found.
+pub fn sweep(dir: &Path) {
+    let mut clean = 0;
+    while clean < 2 {
+        let found = of_world(dir);
+        clean = if found.is_empty() { clean + 1 } else { 0 };
+        for pid in found {
             drop(kill(pid));
         }
     }
+}
+
+/// Living processes that belong to the world with this directory.
+pub fn of_world(dir: &Path) -> Vec<u32> {
+    let name = dir.as_os_str().as_bytes();
+    let mine = std::process::id();
+    let names_it = |pid: u32, file: &str| {
+        let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        bytes.windows(name.len()).any(|window| window == name)
+    };
+    let others = all().into_iter().filter(|pid| *pid != mine);
+    others.filter(|pid| (names_it(*pid, "environ") || names_it(*pid, "cmdline")) && alive(*pid)).collect()
 }
 
 fn all() -> Vec<u32> {

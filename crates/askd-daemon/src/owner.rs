@@ -67,7 +67,9 @@ fn find(pid: u32) -> Owner {
 }
 
 fn named(name: &str, since: u64) -> Owner {
-    Owner { name: name.to_owned(), since }
+    // Whoever may make control groups names them.
+    let plain = |c: char| if c.is_ascii_graphic() || c == ' ' || c == '…' { c } else { '?' };
+    Owner { name: name.chars().map(plain).collect(), since }
 }
 
 #[cfg(test)]
@@ -125,6 +127,7 @@ mod tests {
         owners.of(child.id());
         assert!(owners.0.lock().unwrap().len() <= MOST_KNOWN);
         assert_eq!(owners.of(0), owners.of(0));
+        assert_eq!(named("group \u{1b}[2J\u{202e}x", 1).name, "group ?[2J?x");
         drop(child.stdin.take());
         child.wait().unwrap();
         for (stdin, mut child) in held {

@@ -158,7 +158,7 @@ fn settings(dice: &mut Dice, remotes: usize) -> Settings {
         },
         max_open_per_session: if dice.percent(10) { 2 } else { 10_000 },
         max_held_bytes: if dice.percent(10) { 8_000 } else { 128 * 1024 * 1024 },
-        max_brought_bytes: if dice.percent(10) { 6_000 } else { 16 * 1024 * 1024 },
+        max_brought_bytes: if dice.percent(10) { 24_000 } else { 16 * 1024 * 1024 },
         background_deny_stops: dice.percent(20),
         queue_cap: if dice.percent(40) { u32::try_from(dice.below(3)).unwrap_or(0) } else { 5 },
         remote_timeout_ms: if dice.percent(15) { dice.span(1_000, 300_000) } else { 0 },

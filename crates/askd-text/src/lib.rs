@@ -40,4 +40,4 @@ pub use layout::{Excerpt, Layout, Page, Reached, Row, pages};
 pub use mask::{Masked, mask};
 pub use safe::{SafeLines, SafeText, safe, safe_lines};
 pub use shell::{NotSplit, Segment, segments};
-pub use summary::{cut, summary};
+pub use summary::{cut, cut_with, head, summary};

@@ -18,22 +18,35 @@ pub fn summary(action: &Action<'_>, columns: usize) -> String {
 /// Cuts a line that is already safe to at most `columns` terminal columns, marks kept whole. `… (+N)` at the end
 /// says how many characters of it are not shown; only that note may be wider than `columns`.
 pub fn cut(safe: &str, columns: usize) -> String {
-    if safe.width() <= columns {
+    cut_with(safe, 0, columns)
+}
+
+/// The same for the beginning of a text of which `more` characters are not here: those count too.
+pub fn cut_with(safe: &str, more: usize, columns: usize) -> String {
+    if more == 0 && safe.width() <= columns {
         return safe.to_owned();
     }
-    let total = safe.chars().count();
-    let note_width = format!("… (+{total})").width();
-    let mut kept_bytes = 0;
-    let mut kept_columns = 0;
+    let note = |hidden: usize| format!("… (+{hidden})");
+    if more > 0 && safe.width() + note(more).width() <= columns {
+        return format!("{safe}{}", note(more));
+    }
+    let room = columns.saturating_sub(note(safe.chars().count() + more).width());
+    let (kept, hidden) = head(safe, room);
+    format!("{kept}{}", note(hidden + more))
+}
+
+/// As much of the beginning as these columns hold, and how many characters follow.
+pub fn head(safe: &str, columns: usize) -> (&str, usize) {
+    let (mut bytes, mut used) = (0, 0);
     for unit in units(safe) {
-        kept_columns += unit.width();
-        if kept_columns + note_width > columns {
+        used += unit.width();
+        if used > columns {
             break;
         }
-        kept_bytes += unit.len();
+        bytes += unit.len();
     }
-    let (kept, hidden) = safe.split_at(kept_bytes);
-    format!("{kept}… (+{})", hidden.chars().count())
+    let (kept, hidden) = safe.split_at(bytes);
+    (kept, hidden.chars().count())
 }
 
 /// The pieces a line may be cut between: a mark, or a character with what is drawn onto it.
@@ -56,6 +69,21 @@ pub(crate) fn units(safe: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_cut_before_counts_once() {
+        let text = "abcdefghijklmnopqrstuvwxyz0123456789";
+        let (head, more) = head(text, 20);
+        assert_eq!((head, more), ("abcdefghijklmnopqrst", 16));
+        for columns in 0..60 {
+            assert_eq!(cut(text, columns), cut_with(text, 0, columns), "{columns}");
+            let cut = cut_with(head, more, columns);
+            let shown = cut.chars().take_while(|c| c.is_ascii_alphanumeric()).count();
+            assert_eq!(cut, format!("{}… (+{})", &text[..shown], 36 - shown), "{columns}");
+            assert!(shown <= 20 && (cut.width() <= columns || shown == 0), "{columns}: {cut}");
+        }
+        assert_eq!(cut_with(text, 0, 36), text);
+    }
 
     fn bash(input: &str) -> Action<'_> {
         Action { tool: "Bash", input: Some(input), ..Action::default() }

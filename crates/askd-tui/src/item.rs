@@ -7,6 +7,7 @@ use askd_wire::{Ask, Class, Decision};
 use serde_json::value::RawValue;
 
 use crate::content::{self, Reached};
+use crate::notes::About;
 use crate::now::Now;
 use crate::rows::Row;
 use crate::words;
@@ -115,6 +116,11 @@ impl Item {
     /// The first moment at which the ask is lost to the person, on the ticking clock.
     pub(crate) fn ends_ms(&self) -> Option<i64> {
         [self.due_ms, self.gives_up_ms].into_iter().flatten().min()
+    }
+
+    /// The beginning of the same line, which may be shown in less.
+    pub(crate) fn about(&self, columns: usize) -> About {
+        About::of(&self.summary(usize::MAX), columns)
     }
 
     pub(crate) fn summary(&self, columns: usize) -> String {

@@ -11,18 +11,43 @@ const MOST: usize = 50;
 /// Ended asks that are remembered, so that nothing is told twice and a correction can name what it corrects.
 const MOST_REMEMBERED: usize = 2000;
 
+/// What an ask was about: the beginning of it, and how many characters follow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    text: String,
+    more: usize,
+}
+
+impl About {
+    /// Of a line that is safe already.
+    pub(crate) fn of(line: &str, columns: usize) -> Self {
+        let (text, more) = askd_text::head(line, columns);
+        Self { text: text.to_owned(), more }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// In so many columns; what is not there is counted once.
+    pub(crate) fn within(&self, columns: usize) -> String {
+        askd_text::cut_with(&self.text, self.more, columns)
+    }
+}
+
 /// One line: which ask, what it was about, what happened to it. The middle is cut first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) handle: String,
-    pub(crate) about: String,
+    pub(crate) about: About,
     pub(crate) text: String,
     pub(crate) look: Look,
 }
 
 impl Note {
     pub(crate) fn line(&self) -> String {
-        let parts = [&self.handle, &self.about, &self.text];
+        let about = self.about.within(usize::MAX);
+        let parts = [&self.handle, &about, &self.text];
         parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("  ")
     }
 }
@@ -38,13 +63,13 @@ pub(crate) struct Notes {
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
     pub(crate) handle: String,
-    pub(crate) about: String,
+    pub(crate) about: About,
     pub(crate) delivery: Delivery,
 }
 
 impl Notes {
     pub(crate) fn say(&mut self, text: impl Into<String>, look: Look) {
-        self.push(Note { handle: String::new(), about: String::new(), text: text.into(), look });
+        self.push(Note { handle: String::new(), about: About::default(), text: text.into(), look });
     }
 
     pub(crate) fn push(&mut self, note: Note) {

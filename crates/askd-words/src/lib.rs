@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthChar;
 
 pub use life::{
     correction, delivery, elsewhere, ended, gives_up, is_answerable, is_handed_back, late, late_of_yours,
-    refusal, settled, timed, timed_short,
+    refusal, settled, timed, timed_short, unrecorded,
 };
 pub use options::{allows, grants, option_kind, plain_options};
 pub use who::{Part, Sessions, subagent};

@@ -26,6 +26,16 @@ pub fn timed(default: Option<Decision>, left: Duration) -> String {
     when(what, left)
 }
 
+/// The timed answer of an ask that is due while nothing can be recorded: it stands when it can be.
+pub fn unrecorded(default: Option<Decision>) -> String {
+    let what = match default {
+        Some(Decision::Deny) => "auto-deny",
+        Some(Decision::Allow) => "auto-allow",
+        None => "back to the agent's own prompt",
+    };
+    format!("{what} as soon as it can be recorded")
+}
+
 /// The same where there is little room: `deny 5m12s`.
 pub fn timed_short(default: Option<Decision>, left: Duration) -> String {
     let what = match default {
@@ -208,6 +218,8 @@ mod tests {
         assert_eq!(timed(Some(Decision::Allow), secs(360)), "auto-allow in 6m0s");
         assert_eq!(timed(None, secs(3600)), "back to the agent's own prompt in 1h0m");
         assert_eq!(timed(Some(Decision::Deny), secs(0)), "auto-deny now");
+        let due = "auto-deny as soon as it can be recorded";
+        assert_eq!(unrecorded(Some(Decision::Deny)), due);
         assert_eq!(timed_short(Some(Decision::Deny), secs(312)), "deny 5m12s");
         assert_eq!(gives_up(secs(55), true), "its requester stops waiting in 55s (before the timed answer)");
     }

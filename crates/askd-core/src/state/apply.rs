@@ -59,8 +59,7 @@ impl State {
             Event::SessionStarted { session } => {
                 let moves = self.sessions.get(key).is_some_and(|known| known.info.parent != session.parent);
                 let before = moves.then(|| self.root_of(key));
-                self.give_back(key);
-                match self.sessions.get_mut(key) {
+                self.recount(key, |state| match state.sessions.get_mut(key) {
                     Some(known) => {
                         known.info = (**session).clone();
                         known.stands_in = false;
@@ -68,21 +67,22 @@ impl State {
                         known.ended_at = None;
                     }
                     None => {
-                        self.sessions.insert(key.clone(), Session::new((**session).clone(), record.at));
+                        state.sessions.insert(key.clone(), Session::new((**session).clone(), record.at));
                     }
-                }
-                self.take_in(key);
+                });
                 if let Some(before) = before {
                     self.note_moved(key, &before);
                 }
             }
             Event::SessionEnded { .. } => {
-                self.give_back(key);
-                if let Some(session) = self.sessions.get_mut(key) {
-                    session.end(record.at);
-                    let asks: Vec<_> = session.asks.iter().copied().collect();
-                    self.turn_over(asks);
-                }
+                self.give_back_subagents(key);
+                self.recount(key, |state| {
+                    if let Some(session) = state.sessions.get_mut(key) {
+                        session.end(record.at);
+                        let asks: Vec<_> = session.asks.iter().copied().collect();
+                        state.turn_over(asks);
+                    }
+                });
             }
             Event::SubagentStarted { subagent, background, owner } => {
                 let subagent = subagent.clone();
@@ -100,8 +100,11 @@ impl State {
                 }
             }
             Event::SubagentEnded { work_id } => {
-                if let Some(child) = self.sessions.get_mut(key).and_then(|s| s.subagents.get_mut(work_id)) {
-                    child.ended = true;
+                if let Some(session) = self.sessions.get_mut(key)
+                    && let Some(child) = session.subagents.get_mut(work_id)
+                    && !std::mem::replace(&mut child.ended, true)
+                {
+                    session.ended_subagents += 1;
                 }
             }
             _ => {}

@@ -11,12 +11,15 @@ use crate::id::{Owner, SessionKey, StreamId};
 use crate::time::Now;
 
 use super::held::of;
-use super::session::{Child, MOST_SUBAGENTS};
+use super::session::Child;
 use super::shares::Full;
 use super::{Session, State};
 
 /// What each session and each subagent costs besides its texts, about.
-const EACH: usize = 512;
+const EACH_SESSION: usize = 2048;
+const EACH_SUBAGENT: usize = 512;
+/// Of what an owner has this part is given back at once, so that the silent ones are not looked for with every session.
+const AT_ONCE: usize = 8;
 
 impl State {
     /// Whether what this brings may stay, with the ends of sessions that make room for it, or which limit is reached and
@@ -27,23 +30,25 @@ impl State {
             Seen::SubagentStarted { work_id, kind, name, parent, .. }
                 if live.is_none_or(|s| !s.subagents.contains_key(work_id)) =>
             {
-                EACH + work_id.len() + long([kind, name, parent])
+                EACH_SUBAGENT + work_id.len() + long([kind, name, parent])
             }
             Seen::SessionEnded => return Ok(Vec::new()),
             _ => 0,
         };
         if live.is_none() {
-            size += EACH + of_key(&seen.session) + around(&seen.title, &seen.cwd, seen.place.as_ref());
+            size +=
+                EACH_SESSION + of_key(&seen.session) + around(&seen.title, &seen.cwd, seen.place.as_ref());
         }
         let (owner, most) = (seen.owner.as_ref(), self.settings.max_brought_bytes);
         if size == 0 || self.brought.room(owner, (size, 0), most).is_ok() {
             return Ok(Vec::new());
         }
         let (mut freed, mut over) = (0, Vec::new());
+        let enough = owner.map_or(0, |owner| self.brought.has(owner)) / AT_ONCE;
         for session in self.silent(seen, now) {
             freed += of_session(session, owner);
             over.push(session);
-            if self.brought.room(owner, (size, freed), most).is_ok() {
+            if freed >= enough && self.brought.room(owner, (size, freed), most).is_ok() {
                 break;
             }
         }
@@ -68,6 +73,11 @@ impl State {
 
     /// Live sessions of whoever tells this that have no asks, and none below them that lives, the longest silent first.
     fn silent(&self, seen: &Observe, now: Now) -> Vec<&Session> {
+        let its = |s: &&Session| !s.ended && s.info.owner == seen.owner && s.asks.is_empty();
+        let mut silent: Vec<&Session> = self.sessions.values().filter(its).collect();
+        if silent.is_empty() {
+            return silent;
+        }
         let mut needed: BTreeSet<&SessionKey> = BTreeSet::from([&seen.session]);
         let live = self.sessions.values().filter(|s| !s.ended);
         let above = live.filter_map(|s| s.info.parent.as_ref()).chain(&seen.parent);
@@ -78,9 +88,7 @@ impl State {
                 at = self.sessions.get(key).and_then(|s| s.info.parent.as_ref());
             }
         }
-        let its = |s: &&Session| !s.ended && s.info.owner == seen.owner && s.asks.is_empty();
-        let mut silent: Vec<&Session> =
-            self.sessions.values().filter(its).filter(|s| !needed.contains(&s.info.key)).collect();
+        silent.retain(|session| !needed.contains(&session.info.key));
         silent.sort_by_key(|session| Reverse(session.heard.elapsed(now)));
         silent
     }
@@ -92,25 +100,30 @@ impl State {
         is <= was || self.brought.room(known.owner.as_ref(), (is - was, 0), most).is_ok()
     }
 
-    /// What this session holds, with its subagents, is not counted any more.
-    pub(super) fn give_back(&mut self, key: &SessionKey) {
-        for (owner, size) in self.weights(key) {
+    /// What this session itself holds counts anew once `change` was made. One that has ended counts nothing, and has no
+    /// subagents.
+    pub(super) fn recount(&mut self, key: &SessionKey, change: impl FnOnce(&mut Self)) {
+        if let Some((owner, size)) = self.weight_of(key) {
             self.brought.take_off(owner.as_ref(), size);
         }
-    }
-
-    pub(super) fn take_in(&mut self, key: &SessionKey) {
-        for (owner, size) in self.weights(key) {
+        change(self);
+        if let Some((owner, size)) = self.weight_of(key) {
             self.brought.add(owner.as_ref(), size);
         }
     }
 
-    /// Those that have ended are few, and count nothing.
-    fn weights(&self, key: &SessionKey) -> Vec<(Option<Owner>, usize)> {
-        let Some(session) = self.sessions.get(key).filter(|s| !s.ended) else { return Vec::new() };
-        let own = (session.info.owner.clone(), of_info(&session.info));
-        let children = session.subagents.values().map(|child| (child.owner.clone(), of_child(child)));
-        std::iter::once(own).chain(children).collect()
+    fn weight_of(&self, key: &SessionKey) -> Option<(Option<Owner>, usize)> {
+        let session = self.sessions.get(key).filter(|s| !s.ended)?;
+        Some((session.info.owner.clone(), of_info(&session.info)))
+    }
+
+    /// Its subagents are forgotten.
+    pub(super) fn give_back_subagents(&mut self, key: &SessionKey) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        let counts = !session.ended;
+        for child in std::mem::take(&mut session.subagents).into_values().filter(|_| counts) {
+            self.brought.take_off(child.owner.as_ref(), of_child(&child));
+        }
     }
 
     pub(super) fn bring(&mut self, key: &SessionKey, child: Child) {
@@ -119,9 +132,7 @@ impl State {
         let (owner, size) = (child.owner.clone(), of_child(&child));
         let mut gone: Vec<Child> =
             session.subagents.insert(child.subagent.work_id.clone(), child).into_iter().collect();
-        if session.subagents.len() > MOST_SUBAGENTS {
-            gone.extend(session.forget_ended_subagents());
-        }
+        gone.extend(session.forget_ended_subagents());
         if counts {
             for child in gone {
                 self.brought.take_off(child.owner.as_ref(), of_child(&child));
@@ -138,12 +149,12 @@ fn of_session(session: &Session, owner: Option<&Owner>) -> usize {
 }
 
 fn of_info(info: &SessionInfo) -> usize {
-    EACH + of_key(&info.key) + around(&info.title, &info.cwd, info.place.as_ref())
+    EACH_SESSION + of_key(&info.key) + around(&info.title, &info.cwd, info.place.as_ref())
 }
 
 fn of_child(child: &Child) -> usize {
     let told = &child.subagent;
-    EACH + told.work_id.len() + long([&told.kind, &told.name, &told.parent])
+    EACH_SUBAGENT + told.work_id.len() + long([&told.kind, &told.name, &told.parent])
 }
 
 fn of_key(key: &SessionKey) -> usize {

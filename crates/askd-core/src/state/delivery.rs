@@ -1,5 +1,6 @@
 //! Links, withdrawal and delivery: what becomes of an ask when its requester acts or is lost.
 
+use crate::ask::RequesterKind;
 use crate::command::Reply;
 use crate::event::{Change, Event, Note};
 use crate::id::{AskId, LinkId, TokenHash};
@@ -38,6 +39,9 @@ impl State {
             let event = Event::HandedBack { at, why: "the requester stopped waiting".to_owned() };
             return Handled::done(vec![record(id, now, event)]);
         }
+        // A script has no turn that could be cancelled, and no agent.
+        let script = cause == Cause::Cancelled && ask.ask.requester.kind == RequesterKind::Script;
+        let note = script.then(|| "its requester took it back".to_owned());
         // Losing the requester is no cancel: what was decided may still serve the same call.
         if matches!(cause, Cause::RequesterGone | Cause::RequesterLimit) && !ask.is_open() {
             let why = cause.name().to_owned();
@@ -45,7 +49,7 @@ impl State {
                 (ask.delivery == Delivery::Pending).then(|| record(id, now, Event::DeliveryExpired { why }));
             return Handled::done(expired.into_iter().collect());
         }
-        let mut changes = cancel(id, ask, cause, None, now);
+        let mut changes = cancel(id, ask, cause, note, now);
         // It says so itself.
         changes.push(Change::Note(Note::NothingToTell { ask: id }));
         Handled::done(changes)

@@ -502,13 +502,14 @@ impl State {
     /// Forgets what a failed commit may have left of a session; the journal's events of it are loaded next. `exists`:
     /// the journal knows the session at all.
     pub fn forget_session(&mut self, key: &SessionKey, exists: bool) {
-        self.give_back(key);
-        if !exists {
-            self.sessions.remove(key);
-        } else if let Some(session) = self.sessions.get_mut(key) {
-            session.reset();
-        }
-        self.take_in(key);
+        self.give_back_subagents(key);
+        self.recount(key, |state| {
+            if !exists {
+                state.sessions.remove(key);
+            } else if let Some(session) = state.sessions.get_mut(key) {
+                session.reset();
+            }
+        });
     }
 
     /// Forgets what a failed commit may have left of the daemon's own stream.

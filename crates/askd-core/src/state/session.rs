@@ -12,8 +12,8 @@ use crate::time::Stamp;
 /// Calls and spawns of one session that are remembered at most; older ones are forgotten, which costs a correlation and
 /// never makes a wrong one.
 const REMEMBERED: usize = 1024;
-/// Subagents of one session beyond which those that have ended are forgotten.
-pub(super) const MOST_SUBAGENTS: usize = 1024;
+/// Subagents of one session that have ended, beyond which they are forgotten.
+const MOST_ENDED: usize = 1024;
 
 /// One conversation. Calls and spawns are in memory only.
 #[derive(Debug, Clone)]
@@ -31,6 +31,10 @@ pub struct Session {
     /// The same by whose they are.
     waiting_of: BTreeMap<Option<Owner>, u32>,
     pub(super) subagents: BTreeMap<String, Child>,
+    /// Of these, how many have ended, at the most.
+    pub(super) ended_subagents: usize,
+    /// When those are so many, they are looked through again.
+    forget_at: usize,
     pub(super) calls: BTreeMap<String, CallInfo>,
     call_order: VecDeque<String>,
     pub(super) spawns: VecDeque<SpawnSeen>,
@@ -66,6 +70,8 @@ impl Session {
             waiting: 0,
             waiting_of: BTreeMap::new(),
             subagents: BTreeMap::new(),
+            ended_subagents: 0,
+            forget_at: 0,
             calls: BTreeMap::new(),
             call_order: VecDeque::new(),
             spawns: VecDeque::new(),
@@ -158,6 +164,7 @@ impl Session {
         self.ended = true;
         self.ended_at = Some(at);
         self.subagents.clear();
+        self.ended_subagents = 0;
         self.calls.clear();
         self.call_order.clear();
         self.spawns.clear();
@@ -182,6 +189,7 @@ impl Session {
     /// Forgets what the journal can give back.
     pub(super) fn reset(&mut self) {
         self.subagents.clear();
+        self.ended_subagents = 0;
         self.overrides = Overrides::default();
         self.kept = Overrides::default();
         self.ended = false;
@@ -198,8 +206,11 @@ impl Session {
         self.subagents.values().filter(|c| !c.ended).map(|c| &c.subagent)
     }
 
-    /// Those above a live one stay: a cancel of theirs reaches it.
+    /// Where too many have ended, those that are not above a live one: a cancel of those reaches it.
     pub(super) fn forget_ended_subagents(&mut self) -> Vec<Child> {
+        if self.ended_subagents <= self.forget_at.max(MOST_ENDED) {
+            return Vec::new();
+        }
         let mut needed = BTreeSet::new();
         for (work_id, child) in self.subagents.iter().filter(|(_, child)| !child.ended) {
             let mut at = Some((work_id, child));
@@ -310,8 +321,11 @@ mod tests {
             let child = Child { subagent, background: false, ended, owner: None };
             session.subagents.insert(work_id.to_owned(), child);
         }
+        assert!(session.forget_ended_subagents().is_empty(), "they are few");
+        session.ended_subagents = MOST_ENDED + 1;
         let gone: Vec<_> = session.forget_ended_subagents().into_iter().map(|c| c.subagent.work_id).collect();
         assert_eq!(gone, ["gone"]);
+        assert_eq!((session.ended_subagents, session.forget_at), (2, 4));
         assert!(session.is_within(Some("live"), "top"));
     }
 

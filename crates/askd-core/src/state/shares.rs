@@ -44,6 +44,10 @@ impl Shares {
         }
     }
 
+    pub(super) fn has(&self, owner: &Owner) -> usize {
+        self.of.get(owner).copied().unwrap_or(0)
+    }
+
     /// Whether `size` more of at most `most` may be taken by this owner, once `freed` of what it has is given back.
     pub(super) fn room<'a>(
         &self,
@@ -56,7 +60,7 @@ impl Shares {
             return Err(Full::All { taken: self.taken });
         }
         let Some(owner) = owner else { return Ok(()) };
-        let has = self.of.get(owner).copied().unwrap_or(0);
+        let has = self.has(owner);
         let (own, left) = (has.saturating_sub(freed).saturating_add(size), most - after);
         let wide = |n: usize| u128::try_from(n).unwrap_or(u128::MAX);
         if wide(own).saturating_mul(wide(most)) > wide(left).saturating_mul(wide(left)) {

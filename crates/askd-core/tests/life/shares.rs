@@ -96,7 +96,7 @@ fn t13_background_asks_in_anothers_name_take_no_place_in_its_queue() {
 
 #[test]
 fn s7_sessions_that_one_owner_brings_are_bounded_and_the_silent_ones_end_first() {
-    let mut world = World::new(Settings { max_brought_bytes: 20_000, ..Settings::default() });
+    let mut world = World::new(Settings { max_brought_bytes: 200_000, ..Settings::default() });
     let start = |shell, name: &str, parent| {
         Command::Observe(Box::new(told(shell, name, parent, Seen::SessionStarted)))
     };
@@ -114,7 +114,7 @@ fn s7_sessions_that_one_owner_brings_are_bounded_and_the_silent_ones_end_first()
         world.run(&start(1, "below", Some("above"))).unwrap();
     }
     let now = live(&world);
-    assert!(now.len() < 20, "{now:?}");
+    assert!(now.len() < 50, "{now:?}");
     // What is asked stays, with what is above a live one; others' sessions are not touched; the newest are there.
     for name in ["asks", "others", "n99", "n98"] {
         assert!(now.iter().any(|s| s == name), "{name}: {now:?}");

@@ -113,10 +113,15 @@ impl Queue {
         let mut right = Row::new();
         if let Some(left) = item.left(now) {
             let look = if left.as_secs() < 60 { Look::Warn } else { Look::Strong };
-            right = Row::of(format!(" {} ", words::timed(item.ask.default, left)), look);
+            let default = item.ask.default;
+            let (text, short) = match self.not_recorded {
+                Some(_) if left.is_zero() => (words::unrecorded(default), "not recorded".to_owned()),
+                _ => (words::timed(default, left), words::timed_short(default, left)),
+            };
+            right = Row::of(format!(" {text} "), look);
             // The handle and the tool are to be seen beside it.
             if right.width() + BESIDE > columns {
-                right = Row::of(format!(" {} ", words::timed_short(item.ask.default, left)), look);
+                right = Row::of(format!(" {short} "), look);
             }
         }
         let right_at = columns.saturating_sub(right.width() + 1);

@@ -4,7 +4,7 @@ use askd_text::cut;
 use ratatui::layout::Position;
 
 use super::canvas::Canvas;
-use crate::notes::Note;
+use crate::notes::{About, Note};
 use crate::now::Now;
 use crate::queue::{Line, Mode, Purpose, Queue};
 use crate::rows::{Look, Row, push_marked, width, wrap_words};
@@ -39,7 +39,7 @@ impl Queue {
         let room = canvas.columns() - 2;
         let hint = self.hint.as_ref().map(|hint| Note {
             handle: String::new(),
-            about: String::new(),
+            about: About::default(),
             text: hint.clone(),
             look: Look::Warn,
         });
@@ -163,7 +163,7 @@ fn note_rows(note: &Note, columns: usize, most: usize) -> Vec<Row> {
     let lead = row.width();
     let room = columns.saturating_sub(lead + width(&note.text) + 2);
     if !note.about.is_empty() && room >= 12 {
-        row.push(format!("{}  ", cut(&note.about, room)), Look::Quiet);
+        row.push(format!("{}  ", note.about.within(room)), Look::Quiet);
     }
     // Wrapping between words needs some room more.
     let slack = if most > 1 { 12 } else { 0 };

@@ -94,7 +94,7 @@ impl Queue {
             (false, true) => Look::Strong,
             (false, false) => Look::Plain,
         };
-        let ends = ends(item, wide, now);
+        let ends = ends(item, wide, self.not_recorded.is_none(), now);
         // Only background asks have a countdown of this kind, so where there is little room it says both.
         let tag = match (item.is_safety(), item.is_background()) {
             (true, _) => ("safety", Look::Danger),
@@ -140,14 +140,18 @@ fn column(row: &mut Row, mut cell: Row, columns: usize, to_the_right: bool) {
 }
 
 /// How the ask ends by itself, as short as there is room for.
-fn ends(item: &Item, wide: bool, now: Now) -> (String, Look) {
+fn ends(item: &Item, wide: bool, recorded: bool, now: Now) -> (String, Look) {
     if item.is_handed_back() {
         return ("handed back".to_owned(), Look::Quiet);
     }
     match (item.left(now), item.gives_up_soon(now)) {
         (Some(left), gives_up) if gives_up.is_none_or(|(_, before)| !before) => {
             let default = item.ask.default;
-            let text = if wide { words::timed(default, left) } else { words::timed_short(default, left) };
+            let text = match wide {
+                _ if left.is_zero() && !recorded => "not recorded".to_owned(),
+                true => words::timed(default, left),
+                false => words::timed_short(default, left),
+            };
             (text, if left.as_secs() < 60 { Look::Warn } else { Look::Plain })
         }
         (_, Some((left, _))) => (format!("gives up {}", askd_text::duration(left)), Look::Warn),

@@ -100,10 +100,11 @@ impl Queue {
         if snoozed > 0 {
             left.push(format!(" · {snoozed} snoozed"), Look::Quiet);
         }
-        if let Some(skipping) = &self.skipping {
+        let unrecorded = self.not_recorded.as_ref().map(|why| format!("nothing can be recorded: {why}"));
+        for told in unrecorded.iter().chain(&self.skipping) {
             let dot = if waiting.is_empty() { "" } else { " · " };
             let room = canvas.columns().saturating_sub(left.width() + dot.len());
-            left.push(format!("{dot}{}", askd_text::cut(skipping, room)), Look::Danger);
+            left.push(format!("{dot}{}", askd_text::cut(told, room)), Look::Danger);
         }
         let answering = self.items.values().filter(|item| item.answering.is_some()).count();
         if answering > 0 {

@@ -8,7 +8,7 @@ use askd_wire::{Ask, AskState, Health, StreamEvent};
 use super::Queue;
 use crate::action::{Action, Link};
 use crate::item::Item;
-use crate::notes::Ended;
+use crate::notes::{About, Ended};
 use crate::now::Now;
 use crate::rows::Look;
 use crate::words;
@@ -57,8 +57,9 @@ impl Queue {
         self.settle(actions)
     }
 
-    /// Takes the state of the daemon: the head says where nothing is asked.
+    /// Takes the state of the daemon: the head says where nothing is asked, and that nothing can be recorded.
     pub fn handle_health(&mut self, health: &Health) {
+        self.not_recorded = health.not_recorded.as_deref().map(words::one);
         self.skipping = health.skipping.text().map(|text| words::one(&text));
     }
 
@@ -136,14 +137,14 @@ impl Queue {
             item.snoozed_until_ms = None;
             let handle = item.ask.handle.clone();
             let text = words::elsewhere(&item.ask, None).unwrap_or_default();
-            let about = item.summary(ABOUT);
+            let about = item.about(ABOUT);
             self.note(&handle, about, format!("({text})"), Look::Quiet);
         }
     }
 
     /// The one line that an ask leaves which ended without an answer from here.
     pub(super) fn end(&mut self, item: &Item, ask: &Ask) {
-        let about = item.summary(ABOUT);
+        let about = item.about(ABOUT);
         if let Some(outcome) = &ask.outcome {
             self.note(&ask.handle, about.clone(), words::ended(outcome), Look::Quiet);
         }
@@ -151,7 +152,7 @@ impl Queue {
     }
 
     /// An ask that is over is remembered by its name, for corrections.
-    pub(super) fn forget(&mut self, ask: &Ask, about: String) {
+    pub(super) fn forget(&mut self, ask: &Ask, about: About) {
         let ended = Ended { handle: ask.handle.clone(), about: about.clone(), delivery: ask.delivery };
         self.notes.remember(&ask.id, ended);
         if let Some(text) = words::correction(ask.delivery) {

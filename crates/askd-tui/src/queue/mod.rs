@@ -17,7 +17,7 @@ use crate::around::Around;
 use crate::editor::{Draft, Editor};
 use crate::guard::{Guard, Target};
 use crate::item::Item;
-use crate::notes::{Note, Notes};
+use crate::notes::{About, Note, Notes};
 use crate::now::Now;
 use crate::pager::Pager;
 use crate::rows::Look;
@@ -54,6 +54,8 @@ pub struct Queue {
     arrival: Vec<String>,
     /// Where tool asks are allowed unasked, in words.
     pub(crate) skipping: Option<String>,
+    /// Why nothing can be recorded, so that no answer counts: a timed one is due until it can.
+    pub(crate) not_recorded: Option<String>,
     /// The ids of the list, in its order.
     pub(crate) listed: Vec<String>,
     pub(crate) focus: Option<String>,
@@ -147,6 +149,7 @@ impl Queue {
             items: HashMap::new(),
             arrival: Vec::new(),
             skipping: None,
+            not_recorded: None,
             listed: Vec::new(),
             focus: None,
             list_top: 0,
@@ -415,7 +418,7 @@ impl Queue {
         self.items.get(id).map(|item| item.summary(80)).unwrap_or_default()
     }
 
-    fn note(&mut self, handle: &str, about: String, text: String, look: Look) {
+    fn note(&mut self, handle: &str, about: About, text: String, look: Look) {
         self.notes.push(Note { handle: words::one(handle), about, text, look });
     }
 

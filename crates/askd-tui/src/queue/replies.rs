@@ -4,6 +4,7 @@ use askd_wire::{Ask, Code, Problem};
 
 use super::{Mode, Queue};
 use crate::action::{Action, Reply};
+use crate::notes::About;
 use crate::now::Now;
 use crate::pager::Pager;
 use crate::rows::Look;
@@ -32,7 +33,7 @@ impl Queue {
     fn answered(&mut self, ask: &Ask) {
         self.crossing.remove(&ask.id);
         let Some(item) = self.remove(&ask.id) else { return };
-        let about = item.summary(ABOUT);
+        let about = item.about(ABOUT);
         if let Some(outcome) = &ask.outcome {
             self.note(&ask.handle, about.clone(), words::settled(outcome), Look::Quiet);
         }
@@ -43,7 +44,7 @@ impl Queue {
         let crossing = self.crossing.remove(id);
         let Some(item) = self.items.get_mut(id) else { return };
         item.answering = None;
-        let (handle, about) = (item.ask.handle.clone(), item.summary(ABOUT));
+        let (handle, about) = (item.ask.handle.clone(), item.about(ABOUT));
         self.note(&handle, about.clone(), words::refusal(&problem), Look::Warn);
         let is_over = matches!(problem.code, Code::AlreadySettled | Code::UnknownAsk);
         let is_kept = problem.recorded.as_deref() == Some("late");
@@ -71,7 +72,7 @@ impl Queue {
         let crossing = self.crossing.remove(id);
         let Some(item) = self.items.get_mut(id) else { return };
         item.answering = None;
-        let (handle, about) = (item.ask.handle.clone(), item.summary(ABOUT));
+        let (handle, about) = (item.ask.handle.clone(), item.about(ABOUT));
         if let Some(ask) = crossing
             && let Some(item) = self.remove(id)
         {
@@ -97,7 +98,7 @@ impl Queue {
     fn taken_back(&mut self, id: &str, failed: Option<String>) {
         let (handle, about) = match self.notes.ended(id) {
             Some(ended) => (ended.handle.clone(), ended.about.clone()),
-            None => (String::new(), String::new()),
+            None => (String::new(), About::default()),
         };
         match failed {
             None => self.note(&handle, about, "your late answer was taken back".to_owned(), Look::Quiet),
@@ -119,7 +120,7 @@ impl Queue {
             }
             None => {
                 if let Some(item) = self.remove(id) {
-                    let about = item.summary(ABOUT);
+                    let about = item.about(ABOUT);
                     let handle = item.ask.handle.clone();
                     self.note(&handle, about, "(gone; how it ended is not kept)".to_owned(), Look::Quiet);
                 }

@@ -153,3 +153,17 @@ fn identical_asks_stand_together_and_are_answered_one_by_one() {
     assert!(!rig.sees("alike"));
     assert_eq!(rig.queue.waiting(), 2);
 }
+
+#[test]
+fn t15_what_is_cut_of_an_action_is_counted_once() {
+    let command = "x".repeat(1_800);
+    for width in [60, 100, 200] {
+        let ask = samples::bash("k7f", &command);
+        let mut rig = Rig::with(width, 30, std::slice::from_ref(&ask));
+        rig.event(stream::event("settled", &stream::settled(&ask, "withdrawn", "cancelled", None)));
+        let screen = rig.screen();
+        let line = screen.lines().find(|line| line.contains("(cancelled by the agent)")).unwrap();
+        let shown = line.matches('x').count();
+        assert!(line.contains(&format!("… (+{})", 1_800 - shown)), "{shown} shown: {line}");
+    }
+}

@@ -151,3 +151,29 @@ fn the_title_carries_the_count() {
     let last = stream::event("settled", &stream::settled(&ask, "denied", "timed", None));
     assert_eq!(titles(rig.event(last)), ["askd"]);
 }
+
+#[test]
+fn t11_a_timed_answer_that_cannot_be_recorded_is_told_as_that() {
+    let health = |why: serde_json::Value| {
+        let health = serde_json::json!({
+            "ok": false, "pid": 1, "version": "0", "api": 1, "open": 1, "surfaces": 1, "journal": "x",
+            "not_recorded": why,
+        });
+        serde_json::from_value(health).unwrap()
+    };
+    for (width, height) in [(60, 15), (100, 30)] {
+        let mut rig = Rig::with(width, height, &[samples::child("k7f", "ls")]);
+        rig.queue.handle_health(&health("the disk is \u{1b}[2Jfull".into()));
+        let screen = rig.screen();
+        let head = screen.lines().next().unwrap();
+        assert!(head.contains("1 waiting · nothing can be recorded: the disk is "), "{head}");
+        assert!(head.contains(if width > 60 { r"is \u{1b}[2Jfull" } else { "… (+" }), "{head}");
+        assert!(screen.contains("auto-deny in 5m1"), "it runs on: {screen}");
+        rig.pass(400_000);
+        let screen = rig.screen();
+        assert!(screen.contains("auto-deny as soon as it can be recorded"), "{screen}");
+        assert!(!screen.contains("auto-deny now"), "{screen}");
+        rig.queue.handle_health(&health(serde_json::Value::Null));
+        assert!(rig.sees("auto-deny now") && !rig.sees("recorded"), "{}", rig.shown());
+    }
+}

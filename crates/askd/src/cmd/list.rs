@@ -1,5 +1,8 @@
 //! `askd ls`, `askd show`, `askd sessions`.
 
+use askd_client::Answers;
+use askd_wire::{Ask, AskState};
+
 use crate::context::{Desk, who};
 use crate::failure::{Done, Failure, status};
 use crate::out::{self, Style};
@@ -23,10 +26,22 @@ pub(crate) fn ls(desk: &Desk, all: bool, as_json: bool) -> Done {
     let text = if asks.is_empty() && all {
         "no asks\n".to_owned()
     } else {
-        view::asks(&asks, &who, &Clock::system(), out::width(), Style::of_stdout())
+        let clock = clock_for(&mut answers, &asks);
+        view::asks(&asks, &who, &clock, out::width(), Style::of_stdout())
     };
     out::print(&text)?;
     Ok(status::OK)
+}
+
+/// The clock for these asks. Where one is due and open all the same, the daemon says whether it can be recorded.
+fn clock_for(answers: &mut Answers, asks: &[Ask]) -> Clock {
+    let clock = Clock::system();
+    let is_due = |ask: &Ask| {
+        let left = ask.deadline.as_deref().and_then(|deadline| clock.until(deadline));
+        ask.state == AskState::Open && left.is_some_and(|left| left.is_zero())
+    };
+    let fails = asks.iter().any(is_due) && answers.health().is_ok_and(|health| health.not_recorded.is_some());
+    clock.where_it_records(!fails)
 }
 
 pub(crate) fn show(desk: &Desk, id: &str, as_json: bool) -> Done {
@@ -36,7 +51,8 @@ pub(crate) fn show(desk: &Desk, id: &str, as_json: bool) -> Done {
         out::print_line(&json(&ask)?)?;
     } else {
         let who = who(&mut answers);
-        out::print(&view::card(&ask, &who, &Clock::system(), Style::of_stdout()))?;
+        let clock = clock_for(&mut answers, std::slice::from_ref(&ask));
+        out::print(&view::card(&ask, &who, &clock, Style::of_stdout()))?;
     }
     Ok(status::OK)
 }

@@ -15,7 +15,9 @@ pub(crate) fn timed(ask: &Ask, clock: &Clock) -> Option<String> {
     if !words::is_answerable(ask) {
         return None;
     }
-    Some(words::timed(ask.default, clock.until(ask.deadline.as_deref()?)?))
+    let left = clock.until(ask.deadline.as_deref()?)?;
+    let unrecorded = left.is_zero() && !clock.records();
+    Some(if unrecorded { words::unrecorded(ask.default) } else { words::timed(ask.default, left) })
 }
 
 /// The requester's own limit: `its requester stops waiting in 55s`.
@@ -88,6 +90,10 @@ mod tests {
         assert_eq!(timed(&ask, &clock).as_deref(), Some("auto-allow in 5m12s"));
         ask.default = None;
         assert_eq!(timed(&ask, &clock).as_deref(), Some("back to the agent's own prompt in 5m12s"));
+        assert_eq!(
+            timed(&ask, &Clock::fixed("2026-11-30T08:07:00Z").where_it_records(false)).as_deref(),
+            Some("back to the agent's own prompt as soon as it can be recorded")
+        );
         assert_eq!(
             timed(&ask, &Clock::fixed("2026-11-30T08:07:00Z")).as_deref(),
             Some("back to the agent's own prompt now")

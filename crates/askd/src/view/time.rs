@@ -13,16 +13,27 @@ use crate::failure::Failure;
 pub(crate) struct Clock {
     now: Timestamp,
     zone: TimeZone,
+    /// Whether what is due happens.
+    records: bool,
 }
 
 impl Clock {
     pub(crate) fn system() -> Self {
-        Self { now: Timestamp::now(), zone: TimeZone::system() }
+        Self { now: Timestamp::now(), zone: TimeZone::system(), records: true }
     }
 
     #[cfg(test)]
     pub(crate) fn fixed(now: &str) -> Self {
-        Self { now: now.parse().unwrap(), zone: TimeZone::UTC }
+        Self { now: now.parse().unwrap(), zone: TimeZone::UTC, records: true }
+    }
+
+    /// While the journal takes nothing, what is due does not happen.
+    pub(crate) fn where_it_records(self, records: bool) -> Self {
+        Self { records, ..self }
+    }
+
+    pub(crate) fn records(&self) -> bool {
+        self.records
     }
 
     /// Time until a point; zero when it has passed, none when the text is no time.

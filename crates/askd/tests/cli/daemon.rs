@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use askd_tests::processes;
 use serde_json::Value;
 
 use crate::world::{World, until};
@@ -311,4 +312,23 @@ fn the_hook_program_starts_the_askd_beside_it() {
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(0), "", ""));
     let sessions: Value = serde_json::from_str(&world.must(&["sessions", "--json"])).unwrap();
     assert_eq!(sessions[0]["session"], "s1", "{sessions}");
+}
+
+/// What a test starts may be starting a daemon when the test ends, as a failing one does at any moment.
+#[test]
+fn no_world_leaves_a_process_behind() {
+    for round in 0..5 {
+        let world = World::new();
+        // Whoever is left over, in a session of its own, and begins anew whatever ends.
+        let script = "while :; do \"$0\" ask --tool Bash --input '{}' & sleep 0.05; done";
+        let mut stray = world.command_of(Path::new("setsid"), &["sh", "-c", script]);
+        stray.arg(env!("CARGO_BIN_EXE_askd")).stdout(Stdio::null());
+        let mut stray = stray.stderr(Stdio::null()).spawn().unwrap();
+        let dir = world.path("");
+        until("what it starts", || (processes::of_world(&dir).len() > 1 + round).then_some(()));
+        drop(world);
+        assert_eq!(processes::of_world(&dir), Vec::<u32>::new());
+        assert!(!dir.exists(), "and its directory is gone");
+        stray.wait().unwrap();
+    }
 }

@@ -120,7 +120,7 @@ fn c6_what_is_settled_elsewhere_leaves_one_true_line() {
     let two = world.ask("two", &[]);
     line.line("command     two");
     two.signal(Signal::TERM);
-    line.line("cancelled by the agent");
+    line.line("withdrawn: its requester took it back");
     let three = world.ask("three", &["--background", "--deadline", "1"]);
     line.line("timed out: auto-denied after 1s");
     drop((two, three));

@@ -46,7 +46,7 @@ fn t9_the_status_says_where_permissions_are_skipped_as_long_as_they_are() {
         (&told["state"], &told["health"]["skipping"]["everywhere"]),
         (&"running".into(), &false.into())
     );
-    let mut queue = Pty::start(&world, &[]);
+    let queue = Pty::start(&world, &[]);
     queue.sees("they appear here as agents ask");
     let one = world.ask("one", &["--session", "s1"]);
     world.open("one");

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use askd_tests::processes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -160,9 +161,8 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        if let Some(pid) = self.daemon_pid() {
-            let _ = kill_process(pid, Signal::KILL);
-        }
+        // A requester that is still there may be starting a daemon, which says who it is only later.
+        processes::sweep(self.dir.path());
     }
 }
 
