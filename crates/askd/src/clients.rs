@@ -21,6 +21,8 @@ pub(crate) struct Entry {
     pub(crate) agent: Option<Vec<String>>,
     /// It runs behind askd.
     pub(crate) behind: bool,
+    /// By a line that does not begin with askd (`env X=1 askd acp -- agent`): not for setup to change.
+    pub(crate) by_another: bool,
 }
 
 /// Why a configuration was not touched.
@@ -94,24 +96,59 @@ impl Client {
             .iter()
             .map(|member| {
                 let words = Line::of(self, &member.value).map(|line| line.words());
-                let behind = words.as_deref().is_some_and(|words| behind(words).is_some());
-                let agent = words.map(|words| match behind_agent(&words) {
-                    Some(agent) => agent.to_vec(),
+                let behind = words.as_deref().is_some_and(|words| inside(words).is_some());
+                let by_another =
+                    behind && words.as_deref().is_some_and(|words| self::behind(words).is_none());
+                let agent = words.map(|words| match inside(&words) {
+                    Some(agent) => words[agent..].to_vec(),
                     None => words,
                 });
-                Entry { name: member.key.clone(), agent, behind }
+                Entry { name: member.key.clone(), agent, behind, by_another }
             })
             .collect())
     }
 
-    /// The text with every agent behind `askd` (program, `acp`, flags, `--`).
+    /// The text with every agent behind `askd` (program, `acp`, places, `--`). One that is behind it already keeps its
+    /// other flags.
     pub(crate) fn wrap(self, text: &str, askd: &[String]) -> Result<String, ClientError> {
-        let bare = self.unwrap(text)?;
-        let root = parse(&bare)?;
+        self.put(text, |_, words| {
+            let Some(agent) = behind(words) else {
+                return inside(words).is_none().then(|| askd.to_vec());
+            };
+            let (ours, end) = askd.split_at(askd.len().saturating_sub(1));
+            let own = flags(&words[2..agent - 1]);
+            Some([ours, &own, end].concat())
+        })
+    }
+
+    /// The text as it was before setup: without askd, but where a line of `before` had it already, with those words.
+    pub(crate) fn restored(self, text: &str, before: &str) -> Result<String, ClientError> {
+        let root = parse(before)?;
+        let members = root.get(self.key()).map_or(&[][..], Node::members);
+        self.put(text, |name, now| {
+            let was = members.iter().rfind(|member| member.key == name)?;
+            let words = Line::of(self, &was.value)?.words();
+            let agent = behind(&words).filter(|_| behind(now).is_some())?;
+            Some(words[..agent].to_vec())
+        })
+    }
+
+    /// The text with what `before` says in front of each agent, by the entry's name and present line; none: nothing.
+    fn put(
+        self,
+        text: &str,
+        before: impl Fn(&str, &[String]) -> Option<Vec<String>>,
+    ) -> Result<String, ClientError> {
+        let (old, bare) = (parse(text)?, self.unwrap(text)?);
+        let new = parse(&bare)?;
+        let members = |root: &Node| root.get(self.key()).map_or(&[][..], Node::members).to_vec();
         let mut edits = Vec::new();
-        for member in root.get(self.key()).map_or(&[][..], Node::members) {
-            if let Some(line) = Line::of(self, &member.value) {
-                line.put_before(askd, &mut edits);
+        for (was, member) in members(&old).iter().zip(members(&new)) {
+            let words = Line::of(self, &was.value).map(|line| line.words()).unwrap_or_default();
+            if let Some(line) = Line::of(self, &member.value)
+                && let Some(askd) = before(&member.key, &words)
+            {
+                line.put_before(&askd, &mut edits);
             }
         }
         Ok(apply(&bare, edits))
@@ -232,8 +269,27 @@ fn behind(words: &[String]) -> Option<usize> {
     (agent < words.len()).then_some(agent)
 }
 
-fn behind_agent(words: &[String]) -> Option<&[String]> {
-    words.get(behind(words)?..)
+/// The same of a line in which askd stands anywhere, as behind `env`.
+fn inside(words: &[String]) -> Option<usize> {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    (0..end).find_map(|at| Some(at + behind(&words[at..])?))
+}
+
+/// What stands between `acp` and `--`, without the places, which are setup's.
+fn flags(words: &[String]) -> Vec<String> {
+    const PLACES: [&str; 3] = ["--dir", "--config-home", "--state-home"];
+    let mut kept = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (name, value) =
+            word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        if !PLACES.contains(&name) {
+            kept.push(word.clone());
+        } else if value.is_none() {
+            words.next();
+        }
+    }
+    kept
 }
 
 fn apply(text: &str, mut edits: Vec<Edit>) -> String {
@@ -308,6 +364,37 @@ mod tests {
         let again = Client::Acpx.wrap(&with, &moved).unwrap();
         assert!(again.contains(r#"["/new/askd", "acp", "--", "node", "x.js"]"#), "{again}");
         assert_eq!(Client::Acpx.unwrap(&again).unwrap(), text);
+    }
+
+    #[test]
+    fn what_is_behind_askd_already_keeps_the_persons_own_flags() {
+        let mine = r#"{"agent_servers": {"cx": {"command": "/usr/bin/askd", "args": ["acp", "--subagents", "translate", "--dir=/old", "--", "codex-acp"]}, "oc": {"command": "opencode", "args": ["acp"]}}}"#;
+        let with = Client::Zed.wrap(mine, &askd()).unwrap();
+        assert!(
+            with.contains(
+                r#""command": "/opt/askd", "args": ["acp", "--dir", "/d", "--subagents", "translate", "--", "codex-acp"]"#
+            ),
+            "{with}"
+        );
+        assert_eq!(Client::Zed.wrap(&with, &askd()).unwrap(), with, "twice is once");
+        // Also when the person has changed something else since.
+        let changed = with.replacen('{', "{\"theme\": 1, ", 1);
+        let expected = mine.replacen('{', "{\"theme\": 1, ", 1);
+        assert_eq!(Client::Zed.restored(&changed, mine).unwrap(), expected);
+    }
+
+    #[test]
+    fn askd_behind_another_program_is_not_put_before_itself() {
+        let text = r#"{"agent_servers": {"z": {"command": "env", "args": ["X=1", "askd", "acp", "--", "foo"]}, "n": {"command": "env", "args": ["--", "askd", "acp"]}}}"#;
+        let with = Client::Zed.wrap(text, &askd()).unwrap();
+        assert!(
+            with.contains(r#""z": {"command": "env", "args": ["X=1", "askd", "acp", "--", "foo"]}"#),
+            "{with}"
+        );
+        let entries = Client::Zed.entries(&with).unwrap();
+        assert_eq!(entries[0].agent.as_deref(), Some(&["foo".to_owned()][..]));
+        let told: Vec<_> = entries.iter().map(|entry| (entry.behind, entry.by_another)).collect();
+        assert_eq!(told, [(true, true), (true, false)]);
     }
 
     #[test]

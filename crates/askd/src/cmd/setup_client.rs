@@ -24,11 +24,7 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs, client: Client) -> Done {
     let wrong = |error| Failure::wrong_use(format!("{}: {error}; nothing was changed", named(&file)));
     let word = client.word();
     if args.undo {
-        let manifest = kept.read()?.filter(|manifest| manifest.installed == text);
-        let before = match manifest.and_then(|manifest| manifest.original) {
-            Some(original) => original,
-            None => client.unwrap(text).map_err(wrong)?,
-        };
+        let before = original(&kept, client, text)?.map_or_else(|| client.unwrap(text), Ok).map_err(wrong)?;
         return change(args, &file, &target, &before, &|| Ok(()), &|| {
             kept.forget(false)?;
             out::print_line(&format!("took askd out of {}", named(&file)))
@@ -58,23 +54,39 @@ pub(super) fn setup(desk: &Desk, args: &SetupArgs, client: Client) -> Done {
         &target,
         &installed,
         &|| {
-            let previous = kept.read()?.filter(|manifest| manifest.installed == text);
-            let original = match previous.and_then(|manifest| manifest.original) {
-                Some(original) => original,
-                // Behind an earlier setup and a change of the person's.
-                None => client.unwrap(text).map_err(wrong)?,
-            };
+            // Without an earlier setup what is there is the person's own.
+            let original = original(&kept, client, text)?.unwrap_or_else(|| text.to_owned());
             kept.write(&Manifest { original: Some(original), installed: installed.clone() })
         },
         &|| {
-            let names: Vec<String> =
-                entries.iter().filter(|entry| entry.behind).map(|entry| safe(&entry.name)).collect();
+            let names: Vec<String> = entries
+                .iter()
+                .filter(|entry| entry.behind && !entry.by_another)
+                .map(|entry| safe(&entry.name))
+                .collect();
             out::print_line(&format!("put askd before {} in {}", names.join(", "), named(&file)))?;
             out::print_line(&format!("undo: askd setup {word} --undo"))
         },
     )?;
+    for entry in entries.iter().filter(|entry| entry.by_another) {
+        out::print_line(&format!(
+            "note: askd is in the line of {} already; it stays as it is",
+            safe(&entry.name)
+        ))?;
+    }
     registry(&entries)?;
     Ok(done)
+}
+
+/// The text from before setup, with what the person has changed since; `None`: nothing is known of an earlier setup.
+fn original(kept: &Kept, client: Client, text: &str) -> Result<Option<String>, Failure> {
+    let Some(manifest) = kept.read()? else { return Ok(None) };
+    let Some(before) = manifest.original else { return Ok(None) };
+    if manifest.installed == text {
+        return Ok(Some(before));
+    }
+    // A text of which nothing can be read now is told by whoever writes it.
+    Ok(client.restored(text, &before).ok())
 }
 
 /// `before`: done before the file is written; `told`: says what was done.

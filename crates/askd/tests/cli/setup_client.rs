@@ -43,6 +43,26 @@ fn askd_goes_before_the_agents_of_zed_and_comes_out_to_the_byte() {
 }
 
 #[test]
+fn the_persons_own_askd_keeps_its_flags_and_comes_back_to_the_byte() {
+    let mine = "{\"agent_servers\": {\n \"cx\": {\"command\": \"/usr/bin/askd\", \"args\": [\"acp\", \"--subagents\", \"translate\", \"--\", \"codex-acp\"]},\n \"z\": {\"command\": \"env\", \"args\": [\"X=1\", \"askd\", \"acp\", \"--\", \"foo\"]}\n}}\n";
+    let world = World::new();
+    let file = world.home().join(".config/zed/settings.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, mine).unwrap();
+    let read = || fs::read_to_string(&file).unwrap();
+    let did = world.must(&["setup", "zed"]);
+    assert!(did.contains("put askd before cx in") && did.contains("in the line of z already"), "{did}");
+    let text = read();
+    assert!(text.contains("\"--subagents\", \"translate\", \"--\", \"codex-acp\"]"), "{text}");
+    assert!(text.contains("\"X=1\", \"askd\", \"acp\", \"--\", \"foo\"]"), "{text}");
+    // Setup after a change of the person's knows what was theirs.
+    fs::write(&file, text.replace("}}\n", "}, \"theme\": 1}\n")).unwrap();
+    world.must(&["setup", "zed"]);
+    world.must(&["setup", "zed", "--undo"]);
+    assert_eq!(read(), mine.replace("}}\n", "}, \"theme\": 1}\n"));
+}
+
+#[test]
 fn without_an_agent_to_stand_before_it_says_what_to_put_in() {
     let world = World::new();
     let ran = world.run(&["setup", "acpx"]);
