@@ -127,6 +127,17 @@ pub enum HiddenEvent {
         id: String,
         how: HiddenEnd,
     },
+    /// The agent's server cannot be heard: nothing of what it asks arrives. Told once until it is heard again.
+    Unheard {
+        address: String,
+        why: String,
+    },
+    /// Where the agent's server tells it: a call that was asked about ended, well or not.
+    CallEnded {
+        session: String,
+        call: String,
+        ok: bool,
+    },
     /// Where the agent's server tells it: a child session ended its turn or was deleted.
     ChildEnded {
         session: String,
@@ -169,6 +180,11 @@ pub(crate) fn told_otherwise(told: HiddenTold) -> Option<&'static str> {
             "denied; the agent hears it when what else it asks there is answered, until then its own prompt stays",
         ),
     }
+}
+
+/// For the log, of [`HiddenEvent::Unheard`].
+pub(crate) fn unheard(address: &str, why: &str) -> String {
+    format!("the agent's server at {address} is not heard ({why}): askd does not hear what is asked there")
 }
 
 /// Why a reply did not reach the agent.

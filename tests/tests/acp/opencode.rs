@@ -212,6 +212,36 @@ fn a1_c1_the_agent_is_killed_with_asks_open() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a17_askd_behind_askd_asks_once_and_the_answer_arrives() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let model = Model::start(two_children())?;
+    let askd = world.askd().display().to_string();
+    let mut agent: Vec<String> = ["env", "X=1", &askd, "acp", "--"].map(str::to_owned).into();
+    agent.extend(Program::Opencode.command()?);
+    agent.push("acp".to_owned());
+    let command = behind_askd(world.askd(), &[], &agent);
+    let mut client = AcpClient::start(&world, &command, opencode_env(&world, &model), &json!({}))?;
+    client.open(None)?;
+    let prompt = client.prompt("play=next")?;
+    let ask = client.ask("touch next")?;
+    world.ask("touch next")?;
+    client.choose(&ask, "once")?;
+    world.wait_made("next")?;
+    assert_eq!(client.stop_reason(prompt)?, "end_turn");
+    assert_eq!(world.asks()?.len(), 1, "{}", world.log()?);
+    // And a child's, which opencode keeps to itself.
+    let prompt = client.prompt("play=main")?;
+    let (one, two) = (client.ask("touch one")?, client.ask("touch two")?);
+    client.choose(&one, "once")?;
+    client.choose(&two, "reject")?;
+    assert_eq!(client.stop_reason(prompt)?, "end_turn");
+    assert!(world.made("one") && !world.made("two"));
+    assert_eq!(world.asks()?.len(), 3, "{}", world.log()?);
+    Ok(())
+}
+
 /// opencode asks whether to go on when the same call comes a third time.
 #[test]
 fn t5_t9_skipping_does_not_answer_whether_a_loop_may_go_on() -> Result<()> {

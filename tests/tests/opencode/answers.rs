@@ -135,6 +135,30 @@ fn a5_a_yes_for_always_beside_a_no_does_not_run_what_was_denied() -> Result<()> 
 }
 
 #[test]
+fn a4_no_long_description_keeps_an_ask_away() -> Result<()> {
+    let mut world = World::bare()?;
+    world.start_daemon()?;
+    let name = format!("named {}", "n".repeat(20_000));
+    let dotted = format!("{}in", "./".repeat(40_000));
+    let step = json!({"command": "touch dotted", "description": "test step", "workdir": dotted});
+    let scripts = Scripts::of("main", [Step::call("bash", step), child(&name, "kid"), Step::say("done")])
+        .with("kid", [bash("touch child"), Step::say("done")]);
+    std::fs::create_dir(world.project().join("in"))?;
+    let model = Model::start(scripts)?;
+    let server = Server::start(&world, &model, &bash_asks())?;
+    server.play("main")?;
+    let ask = world.ask("touch dotted")?;
+    assert_eq!(ask.action["cwd"], world.project().join("in").display().to_string());
+    assert_eq!(world.allow(&ask.id)?, 0);
+    world.wait_made("in/dotted")?;
+    let ask = world.ask("touch child")?;
+    let shown = ask.lineage.subagent.as_ref().and_then(|child| child.name.clone()).context("a child asks")?;
+    assert!(shown.starts_with("named nnn") && shown.ends_with(" bytes)"), "{shown}");
+    assert_eq!(world.deny(&ask.id, "no")?, 0);
+    model.wait_for("main", 2)
+}
+
+#[test]
 fn a8_an_answer_in_opencode_is_learned_and_ends_the_ask() -> Result<()> {
     let mut world = World::bare()?;
     world.start_daemon()?;

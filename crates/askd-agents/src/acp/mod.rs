@@ -31,6 +31,6 @@ use crate::raw;
 
 pub use act::{Dismiss, Settings};
 pub use machine::Machine;
-pub use run::{Options, run};
+pub use run::{Options, behind_another, run};
 
 pub use crate::proxy::{Action, Answered, AskNo, CannotStart, Errand, News};

@@ -10,6 +10,14 @@ use super::{Dismiss, Machine, Settings};
 use crate::hidden::{HiddenAdapter, HiddenEvent, HiddenOption, HiddenTold};
 use crate::proxy::{Action, AskNo, CannotStart, End, News, Owner, Protocol, Start, serve};
 
+/// What its lines on standard error begin with.
+const NAME: &str = "askd acp";
+
+/// Whether another `askd acp` stands before this one and would ask the same. True: it also watches the agent's server.
+pub fn behind_another() -> Option<bool> {
+    crate::proxy::behind_another(NAME)
+}
+
 /// What `askd acp` is started with.
 pub struct Options {
     /// The agent's command line, not empty.
@@ -33,7 +41,7 @@ pub fn run(options: Options) -> Result<u8, CannotStart> {
     let program = command.first().map(PathBuf::from).unwrap_or_default();
     let agent = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let start = Start {
-        name: "askd acp",
+        name: NAME,
         client: "client",
         command,
         env: Vec::new(),

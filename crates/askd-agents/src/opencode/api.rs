@@ -1,5 +1,6 @@
 //! The few routes of opencode's server that matter here, each a short exchange of its own.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use askd_client::{HttpError, Loopback, LoopbackEvents};
@@ -13,6 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     http: Loopback,
+    address: SocketAddr,
 }
 
 /// Why an exchange brought nothing.
@@ -27,8 +29,13 @@ pub(super) enum ApiError {
 }
 
 impl Server {
-    pub(super) fn new(http: Loopback) -> Self {
-        Self { http }
+    pub(super) fn new(address: SocketAddr, authorization: String) -> Self {
+        Self { http: Loopback::new(address, Some(authorization)), address }
+    }
+
+    /// For people.
+    pub(super) fn address(&self) -> String {
+        self.address.to_string()
     }
 
     /// Events of every project directory that this server works in.

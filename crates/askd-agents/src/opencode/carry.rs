@@ -10,7 +10,9 @@
 //! | gone with its turn | withdrawn, `cancelled`; an allow that was not told is void |
 //! | the agent ended | its sessions ended; killed: its asks lost their requester |
 //!
-//! Without a daemon the agent asks by itself; every ask that is still open is tried again.
+//! Without a daemon the agent asks by itself; every ask that is still open is tried again. What the daemon refuses for good
+//! is written down as the agent's own affair, and where nobody else could answer the agent is told the no that it gives there
+//! without askd.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, PipeReader, PipeWriter};
@@ -22,12 +24,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use askd_client::{Asker, JustWait, OrStop, Places, Unavailable, Wake, Watch, daemon};
-use askd_wire::{Ask, ChoiceKind, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk, Verdict};
+use askd_wire::{
+    Ask, Attendance, ChoiceKind, Instance, Observation, ObservationBatch, OwnPrompt, RaiseAsk, Verdict,
+};
 
 use crate::hidden::{
     ALONG, Hidden, HiddenAsk, HiddenEnd, HiddenError, HiddenEvent, HiddenReply, HiddenSource, told_otherwise,
+    unheard,
 };
-use crate::proxy::lock;
+use crate::proxy::{fitted, lock, only_there};
 
 /// How askd names this agent.
 pub const AGENT: &str = "opencode";
@@ -50,10 +55,14 @@ pub struct Around {
     pub instance: Instance,
     /// Where the agent itself asks the same; none: nowhere.
     pub own_prompt: Option<&'static str>,
+    /// Nobody sits there.
+    pub attendance: Option<Attendance>,
     /// Takes one line for a person; none: the agent has the screen to itself.
     pub say: Option<fn(&str)>,
 }
 
+/// By what an ask was denied that nobody could be asked.
+const UNASKED: &str = "reject of what nobody could be asked";
 /// Characters of an ask's title in a line about it.
 const LONGEST_NAMED: usize = 100;
 
@@ -121,6 +130,8 @@ struct ItemState {
     id: Option<String>,
     /// What is being told to the agent, or was.
     told: Option<HiddenReply>,
+    /// The agent was told the no that it gives where nobody can be asked.
+    unasked: bool,
     /// Since when it is over in the agent.
     gone: Option<Instant>,
     /// Kept until it is over.
@@ -167,8 +178,13 @@ impl Desk {
                         self.gone(&item, how);
                     }
                 }
+                HiddenEvent::Unheard { address, why } => {
+                    if let Some(say) = self.around.say {
+                        say(&format!("askd: {}", unheard(&address, &why)));
+                    }
+                }
                 // Its asks are gone by then, each told by itself.
-                HiddenEvent::ChildEnded { .. } => {}
+                HiddenEvent::ChildEnded { .. } | HiddenEvent::CallEnded { .. } => {}
             }
         }
     }
@@ -221,7 +237,7 @@ impl Desk {
                         return;
                     }
                 }
-                Err(why) if why.is_final_refusal() => return,
+                Err(why) if why.is_final_refusal() => return self.refused(item, &raise, &why),
                 Err(
                     Unavailable::Stopped
                     | Unavailable::Released
@@ -253,6 +269,31 @@ impl Desk {
             self.observe(&sub.parent, Some(&item.ask.root), vec![Observation::SessionStarted {}]);
         }
         self.asker(item)?.ask_watched(raise, &mut StillAsked { item })
+    }
+
+    /// The daemon will never take this ask.
+    fn refused(&self, item: &Item, raise: &RaiseAsk, why: &Unavailable) {
+        if let Some(record) = only_there(raise, self.around.own_prompt.unwrap_or(AGENT), why) {
+            // One that is refused as well leaves it with the line.
+            let _ = self.asker(item).and_then(|mut asker| asker.raise(&record).map(drop));
+        }
+        if self.around.own_prompt.is_some() {
+            return self.say(item, &format!("askd cannot ask it ({why}); opencode's own prompt does"));
+        }
+        self.say(
+            item,
+            &format!("askd cannot ask it ({why}); rejected, as opencode does where nobody can answer"),
+        );
+        item.state().unasked = true;
+        let words = format!("nobody could be asked: {why}");
+        while matches!(
+            self.source.reply(&item.ask.id, HiddenReply::Reject, Some(&words)),
+            Err(HiddenError::Failed(_))
+        ) {
+            if item.pause(PAUSE) {
+                return;
+            }
+        }
     }
 
     /// Tells the agent, again and again until it takes it or does not ask any more.
@@ -304,6 +345,9 @@ impl Desk {
         let seen = match (&id, how) {
             (Some(id), _) if as_told => return self.tell(item, id, Asker::confirmed),
             (_, HiddenEnd::Allowed) => Observation::OwnPromptAnswered { call, allowed: true },
+            (_, HiddenEnd::Rejected) if item.state().unasked => {
+                Observation::DecidedByAgent { call, allowed: false, by: Some(UNASKED.to_owned()) }
+            }
             (_, HiddenEnd::Rejected) => Observation::OwnPromptAnswered { call, allowed: false },
             (_, HiddenEnd::AllowedAlong) => {
                 Observation::DecidedByAgent { call, allowed: true, by: Some(ALONG.to_owned()) }
@@ -336,13 +380,14 @@ impl Desk {
     }
 
     fn raise(&self, ask: &HiddenAsk, key: &str) -> RaiseAsk {
-        RaiseAsk {
+        fitted(RaiseAsk {
+            attendance: self.around.attendance,
             grace_secs: GRACE_SECS,
             instance: Some(self.around.instance.clone()),
             tool_call: Some(call_of(ask)),
             own_prompt: self.around.own_prompt.map(|at| OwnPrompt { at: at.to_owned(), blocked: false }),
             ..ask.question(key.to_owned(), AGENT, self.source.options())
-        }
+        })
     }
 
     fn observe(&self, session: &str, parent: Option<&str>, observations: Vec<Observation>) {

@@ -16,12 +16,12 @@ mod shape;
 mod watch;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use askd_client::{Loopback, random_hex};
+use askd_client::random_hex;
 
 use crate::hidden::{Hidden, HiddenAdapter, HiddenOption, HiddenReply};
 use api::Server;
@@ -44,6 +44,8 @@ pub struct Opencode {
     /// The port is ours to put on the command line.
     adds_port: bool,
     adds_host: bool,
+    /// Where it can be reached from here.
+    host: IpAddr,
     user: String,
     password: String,
     adds_password: bool,
@@ -74,22 +76,23 @@ impl Opencode {
             port,
             adds_port: chosen.is_none(),
             adds_host: flag(&args, "--hostname").is_none(),
+            host: flag(&args, "--hostname").map_or(Ipv4Addr::LOCALHOST.into(), reachable),
             user: set(USER).unwrap_or_else(|| "opencode".to_owned()),
             password,
             adds_password,
         })
     }
 
-    /// The port of its server on 127.0.0.1.
+    /// The port of its server.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The server answers; false when it does not within `patience`.
-    pub fn is_up(&self, patience: Duration) -> bool {
+    /// The server answers; false when it does not within `patience`, or has ended.
+    pub fn is_up(&self, patience: Duration, mut lives: impl FnMut() -> bool) -> bool {
         let server = self.server();
         let end = Instant::now() + patience;
-        while Instant::now() < end {
+        while Instant::now() < end && lives() {
             if server.asks(None).is_ok() {
                 return true;
             }
@@ -101,14 +104,14 @@ impl Opencode {
     /// Opens a way to the server for a client that is not to hear of asks, as `opencode run` would reject them; gives
     /// its address and the variable with the password.
     pub fn quiet(&self) -> io::Result<(String, (&'static str, String))> {
-        let port = gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))?;
+        let port = gateway::start(SocketAddr::from((self.host, self.port)))?;
         Ok((format!("http://127.0.0.1:{port}"), (PASSWORD, self.password.clone())))
     }
 
     fn server(&self) -> Server {
         let plain = format!("{}:{}", self.user, self.password);
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        Server::new(Loopback::new(address, Some(format!("Basic {}", base64(plain.as_bytes())))))
+        let address = SocketAddr::from((self.host, self.port));
+        Server::new(address, format!("Basic {}", base64(plain.as_bytes())))
     }
 }
 
@@ -127,6 +130,16 @@ impl HiddenAdapter for Opencode {
 
     fn watch(&mut self) -> io::Result<Hidden> {
         watch::start(self.server())
+    }
+}
+
+/// Where a server that listens on this host is reached. A name that is not known here is left to its own failure.
+fn reachable(host: &str) -> IpAddr {
+    let found = host.parse().ok().or_else(|| Some((host, 0).to_socket_addrs().ok()?.next()?.ip()));
+    match found.unwrap_or(Ipv4Addr::LOCALHOST.into()) {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        given => given,
     }
 }
 
@@ -175,6 +188,22 @@ mod tests {
         assert_eq!(args, ["--port", &ours.port().to_string(), "--hostname", "127.0.0.1"]);
         let password = command.get_envs().find(|(name, _)| *name == PASSWORD).and_then(|(_, value)| value);
         assert_eq!(password.map(|value| value.len()), Some(64), "256 bits");
+    }
+
+    #[test]
+    fn a1_the_server_is_asked_where_it_listens() {
+        for (host, at) in [
+            ("127.0.0.2", "127.0.0.2"),
+            ("0.0.0.0", "127.0.0.1"),
+            ("::", "::1"),
+            ("::1", "::1"),
+            ("no such host", "127.0.0.1"),
+        ] {
+            let server = Opencode::new(["serve", "--port", "4096", "--hostname", host]).unwrap().server();
+            let expected = SocketAddr::new(at.parse().unwrap(), 4096).to_string();
+            assert_eq!(server.address(), expected, "{host}");
+        }
+        assert_eq!(Opencode::new(["serve", "--port", "1"]).unwrap().server().address(), "127.0.0.1:1");
     }
 
     #[test]

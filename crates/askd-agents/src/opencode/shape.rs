@@ -113,6 +113,19 @@ pub(super) fn spawned(part: &Value) -> Option<(String, String)> {
     Some((text(&part["state"]["metadata"], "sessionId")?, text(part, "callID")?))
 }
 
+/// A call that is over: its session, its id, and whether it ended well.
+pub(super) fn ended(part: &Value) -> Option<(String, String, bool)> {
+    if part["type"] != "tool" {
+        return None;
+    }
+    let ok = match part["state"]["status"].as_str()? {
+        "completed" => true,
+        "error" => false,
+        _ => return None,
+    };
+    Some((text(part, "sessionID")?, text(part, "callID")?, ok))
+}
+
 /// The input of one call among the parts of its message.
 pub(super) fn input_of<'a>(message: &'a Value, call: &str) -> Option<&'a Value> {
     let parts = message["parts"].as_array()?;
@@ -160,6 +173,16 @@ mod tests {
         assert_eq!(ask.input(Some(&json!({"filePath": "/w/a.rs"}))), json!({"filePath": "/w/a.rs"}));
         assert_eq!(ask.input(None), json!({"permission": "read", "patterns": ["a.rs"]}));
         assert_eq!(Permission::read(&json!({"id": "per_4"})), None);
+    }
+
+    #[test]
+    fn a_call_is_over_when_its_part_says_so() {
+        let part = |status: &str| {
+            ended(&json!({"type":"tool","sessionID":"s","callID":"c","state":{"status":status}}))
+        };
+        assert_eq!(part("completed"), Some(("s".to_owned(), "c".to_owned(), true)));
+        assert_eq!(part("error"), Some(("s".to_owned(), "c".to_owned(), false)));
+        assert_eq!((part("running"), ended(&json!({"type":"text"}))), (None, None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,6 +27,8 @@ use crate::proxy::lock;
 const LOOK: Duration = Duration::from_secs(5);
 /// Before a connection, or a no, is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long a server may take to come up before it is said that it is not heard.
+const STARTS: Duration = Duration::from_secs(20);
 /// How often the lineage of a new ask is tried to be read. An ask with too short a lineage is better than none.
 const TRIES: u32 = 4;
 /// Longest chain of parents that is followed.
@@ -47,6 +50,7 @@ pub(super) fn start(server: Server) -> io::Result<Hidden> {
         news,
         sessions: BTreeMap::new(),
         spawns: BTreeMap::new(),
+        asked_about: BTreeSet::new(),
         directories: BTreeSet::new(),
         looked: None,
     };
@@ -195,16 +199,30 @@ struct Watcher {
     sessions: BTreeMap<String, Session>,
     /// Child session: the task call that started it.
     spawns: BTreeMap<String, String>,
+    /// Sessions and calls that were asked about and are not over.
+    asked_about: BTreeSet<(String, String)>,
     directories: BTreeSet<String>,
     looked: Option<Instant>,
 }
 
 impl Watcher {
     fn run(mut self) {
+        // Since when nothing is heard; none: it was said.
+        let mut silent = Some(Instant::now());
         while !self.shared.is_stopped() {
             match self.shared.server.events() {
-                Ok(events) => self.follow(events),
-                Err(_) => thread::sleep(PAUSE),
+                Ok(events) => {
+                    self.follow(events);
+                    silent = Some(Instant::now());
+                }
+                Err(why) => {
+                    if silent.is_some_and(|since| since.elapsed() >= STARTS) {
+                        silent = None;
+                        let (address, why) = (self.shared.server.address(), why.to_string());
+                        let _ = self.news.send(HiddenEvent::Unheard { address, why });
+                    }
+                    thread::sleep(PAUSE);
+                }
             }
         }
     }
@@ -271,6 +289,11 @@ impl Watcher {
                 if let Some((child, call)) = shape::spawned(&about["part"]) {
                     self.spawns.insert(child, call);
                 }
+                if let Some((session, call, ok)) = shape::ended(&about["part"])
+                    && self.asked_about.remove(&(session.clone(), call.clone()))
+                {
+                    let _ = self.news.send(HiddenEvent::CallEnded { session, call, ok });
+                }
             }
             _ => {}
         }
@@ -310,6 +333,9 @@ impl Watcher {
         if !self.shared.book().asked(&permission.id, &permission.session, directory) {
             return;
         }
+        if let Some(call) = &permission.call {
+            self.asked_about.insert((permission.session.clone(), call.clone()));
+        }
         let ask = self.describe(permission, directory);
         // Nobody listens any more: the owner is about to stop this.
         let _ = self.news.send(HiddenEvent::Asked(Box::new(ask)));
@@ -338,6 +364,7 @@ impl Watcher {
             let (session, directory) = (session.to_owned(), directory.clone());
             self.shared.do_later(Errand::Clear { id, session, directory });
         }
+        self.asked_about.retain(|(of, _)| of != session);
         if is_child {
             let _ = self.news.send(HiddenEvent::ChildEnded { session: session.to_owned() });
         }
@@ -368,7 +395,9 @@ impl Watcher {
         let home = session.directory.or_else(|| directory.map(str::to_owned));
         let cwd = match (cwd, home) {
             (Some(cwd), Some(home)) => {
-                Some(std::path::Path::new(&home).join(cwd).to_string_lossy().into_owned())
+                // Without the dots that mean nothing.
+                let path: PathBuf = Path::new(&home).join(cwd).components().collect();
+                Some(path.to_string_lossy().into_owned())
             }
             (cwd, home) => cwd.or(home),
         };

@@ -13,6 +13,7 @@ use askd_wire::{Ask, AskState, Observation, ObservationBatch, OutcomeKind, OwnPr
 use jiff::Timestamp;
 
 use super::desk::timed;
+use super::fit::{fitted, only_there};
 use super::late::Late;
 use super::link::{Busy, BusyGuard, OBSERVED_PATIENCE, Unheard};
 use super::lock;
@@ -97,7 +98,7 @@ pub(super) fn start(around: Around, no: AskNo, raise: RaiseAsk) -> io::Result<Ha
     let asking = Asking {
         around,
         no,
-        raise,
+        raise: fitted(raise),
         orders: received,
         wake,
         known: Arc::clone(&known),
@@ -238,12 +239,23 @@ impl Asking {
         // One that is in the journal already waits for a daemon of the right version.
         let skewed = matches!(why, Unavailable::Skew(_)) && lock(&self.known).is_none();
         if why.is_final_refusal() || skewed {
+            self.write_down(why);
             // It will not be taken the next time either; what the client says alone may be.
             self.tell(News::Refused { ask, why: text });
             return self.last_order();
         }
         self.tell(News::Unavailable { ask, why: text });
         Next::Again
+    }
+
+    /// What askd cannot take is there to be seen, as asked at the client only.
+    fn write_down(&mut self, why: &Unavailable) {
+        let client = lock(&self.around.client).clone();
+        if let Some(record) = only_there(&self.raise, &client, why) {
+            self.raise = record.clone();
+            // A second refusal leaves it with the line that is logged.
+            let _ = self.asker().and_then(|asker| asker.raise(&record));
+        }
     }
 
     /// Nothing comes from the daemon any more; what the machine says last may still be told to it.

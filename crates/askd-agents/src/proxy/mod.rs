@@ -9,6 +9,7 @@ mod asks;
 pub(crate) mod clock;
 mod desk;
 mod errand;
+mod fit;
 mod late;
 pub(crate) mod link;
 pub(crate) mod log;
@@ -28,7 +29,8 @@ use std::time::Duration;
 pub use act::{Action, End};
 pub use errand::{Answered, AskLimit, AskNo, Errand, News};
 pub(crate) use errand::{afterwards, decision_in, plain_ask};
-pub(crate) use serve::{Owner, Protocol, Start, serve};
+pub(crate) use fit::{fitted, only_there};
+pub(crate) use serve::{Owner, Protocol, Start, behind_another, serve};
 
 /// Bytes that are read at once, and that a pipe is made to hold: long lines pass in few steps.
 pub(crate) const CHUNK: usize = 512 * 1024;

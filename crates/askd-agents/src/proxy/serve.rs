@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,7 +117,12 @@ fn serve_agent<M: Protocol>(start: Start, machine: impl FnOnce(String, Instance)
     let token = random_hex().map_err(io::Error::other)?;
     let mut words = words.into_iter();
     let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).envs(env).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let (its_input, input) = io::pipe()?;
+    if let Some(pipe) = inode(its_input.as_fd()) {
+        let watched = if adapter.is_some() { WATCHED } else { "" };
+        command.env(INPUT, format!("{name}:{pipe}{watched}"));
+    }
+    command.args(words).envs(env).stdin(its_input).stdout(Stdio::piped());
     command.env(
         "ASKD_OWNER",
         match owner {
@@ -128,9 +134,9 @@ fn serve_agent<M: Protocol>(start: Start, machine: impl FnOnce(String, Instance)
         adapter.prepare(&mut command);
     }
     let mut child = command.spawn()?;
-    let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(io::Error::other("no pipe to the agent"));
-    };
+    // The agent's end of its input is the agent's alone, or nobody would hear that it was closed.
+    drop(command);
+    let Some(output) = child.stdout.take() else { return Err(io::Error::other("no pipe to the agent")) };
     for pipe in [input.as_fd(), output.as_fd(), io::stdin().as_fd(), io::stdout().as_fd()] {
         widen(pipe);
     }
@@ -193,6 +199,25 @@ fn serve_agent<M: Protocol>(start: Start, machine: impl FnOnce(String, Instance)
     }
     proxy.log.finish(LAST_WORDS);
     Ok(exit_code(status))
+}
+
+/// Tells a proxy which input the agent was given by another one.
+const INPUT: &str = "ASKD_INPUT";
+/// The other one sees what the agent keeps to itself.
+const WATCHED: &str = ":watched";
+
+/// Whether this process reads what another proxy of this name writes to its agent, past nothing but programs that hand
+/// their input on (`env`, a script): the same asks would be asked twice. True: the other one watches the agent's server.
+pub(crate) fn behind_another(name: &str) -> Option<bool> {
+    let told = std::env::var(INPUT).ok()?;
+    let told = told.strip_prefix(name)?.strip_prefix(':')?;
+    let (pipe, watched) = told.strip_suffix(WATCHED).map_or((told, false), |pipe| (pipe, true));
+    (inode(io::stdin().as_fd())?.to_string() == pipe).then_some(watched)
+}
+
+fn inode(of: BorrowedFd<'_>) -> Option<u64> {
+    let metadata = File::from(of.try_clone_to_owned().ok()?).metadata().ok()?;
+    Some(metadata.ino()).filter(|inode| *inode != 0)
 }
 
 impl<M: Protocol> Proxy<M> {

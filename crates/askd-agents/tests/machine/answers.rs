@@ -297,3 +297,31 @@ fn a10_a_deny_is_a_reject_option() {
         json!({"outcome":"selected","optionId":"no"})
     );
 }
+
+#[test]
+fn an_ask_that_the_client_left_to_others_does_not_outlive_them() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let ask = stage.ask(&json!(4), "s", "c");
+    stage.client(&json!({"id":4,"result":{"outcome":{"outcome":"cancelled"}}}));
+    stage.news(News::Others { ask, attached: true });
+    assert!(stage.answers(&json!(4)).is_empty());
+    // Once more than nobody is not enough: after a restart the daemon hears late of those who are there.
+    for (attached, over) in [
+        (true, false),
+        (false, false),
+        (false, false),
+        (true, false),
+        (false, false),
+        (false, false),
+        (false, true),
+    ] {
+        stage.clear();
+        assert_eq!(stage.machine.next_tick(), Some(stage.now + Duration::from_secs(5)));
+        stage.pass(Duration::from_secs(5));
+        assert!(stage.was_told("CountOthers"), "{:?}", stage.told);
+        stage.news(News::Others { ask, attached });
+        assert!(!stage.was_told("Log"), "said once: {:?}", stage.told);
+        assert_eq!(stage.answers(&json!(4)).len(), usize::from(over));
+    }
+    assert_eq!(stage.machine.next_tick(), None);
+}

@@ -245,3 +245,21 @@ fn a14_commands_never_reach_the_agent() {
     let last: Value = serde_json::from_str(stage.to_client.last().unwrap()).unwrap();
     assert_eq!((&last["id"], &last["result"]["stopReason"]), (&json!("p"), &json!("end_turn")));
 }
+
+#[test]
+fn a_session_that_the_agent_does_not_close_goes_on() {
+    for refused in [true, false] {
+        let mut stage = Stage::new("agent", &json!({}));
+        let ask = stage.ask(&json!(4), "s", "c");
+        stage.client(&json!({"jsonrpc":"2.0","id":9,"method":"session/close","params":{"sessionId":"s"}}));
+        assert!(stage.was_told(&format!("Withdraw {{ ask: {ask}")), "{:?}", stage.told);
+        assert!(!stage.was_told("SessionEnded") && !stage.was_told("Detach"), "{:?}", stage.told);
+        stage.agent(&if refused {
+            json!({"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"no such method"}})
+        } else {
+            json!({"jsonrpc":"2.0","id":9,"result":{}})
+        });
+        assert_eq!(stage.was_told("SessionEnded"), !refused, "{:?}", stage.told);
+        assert_eq!(stage.was_told("Detach"), !refused);
+    }
+}

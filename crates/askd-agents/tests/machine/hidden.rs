@@ -54,7 +54,7 @@ fn a1_a2_a_hidden_ask_comes_on_the_root_session_with_the_mark() {
     stage.news(News::Answered { ask, how: Answered::Won });
     assert_eq!(stage.replies, [("per_1".to_owned(), HiddenReply::Once, None)]);
     assert!(stage.to_agent.is_empty(), "the agent knows nothing of this request");
-    assert!(stage.at_client("session/update")["params"]["update"]["status"] == "completed");
+    assert!(stage.at_client("session/update")["params"]["update"]["status"] == "in_progress");
 }
 
 #[test]
@@ -343,5 +343,59 @@ fn c11_what_was_allowed_along_with_another_is_told_as_that() {
         stage.hidden(HiddenEvent::Gone { id: "per_1".to_owned(), how: HiddenEnd::AllowedAlong });
         assert!(stage.was_told("DecidedByAgent { call: \"c\", allowed: true"), "{:?}", stage.told);
         assert!(!stage.was_told("OwnPrompt"), "{:?}", stage.told);
+    }
+}
+
+#[test]
+fn a3_the_card_of_a_childs_call_says_what_the_call_does() {
+    let over =
+        |call: &str, ok| HiddenEvent::CallEnded { session: "child".to_owned(), call: call.to_owned(), ok };
+    let statuses = |stage: &Stage| -> Vec<String> {
+        let told = stage.all_at_client("session/update");
+        let told =
+            told.iter().filter_map(|line| line["params"]["update"]["status"].as_str().map(str::to_owned));
+        told.collect()
+    };
+    for (ok, last) in [(true, "completed"), (false, "failed")] {
+        let mut stage = opencode(&json!({}));
+        stage.hidden(hidden_ask("per_1", "child", "c"));
+        let ask = stage.last_raised();
+        stage.elsewhere(ask, "once", Verdict::Allow);
+        stage.hidden(over("other", true));
+        assert_eq!(statuses(&stage), ["pending", "in_progress"]);
+        stage.hidden(over("c", ok));
+        stage.hidden(over("c", ok));
+        assert_eq!(statuses(&stage), ["pending", "in_progress", last]);
+    }
+    let mut stage = opencode(&json!({}));
+    stage.hidden(hidden_ask("per_1", "child", "c"));
+    let ask = stage.last_raised();
+    stage.elsewhere(ask, "reject", Verdict::Deny);
+    stage.hidden(over("c", false));
+    assert_eq!(statuses(&stage), ["pending", "failed"]);
+}
+
+#[test]
+fn a3_a_child_that_was_announced_is_idle_when_it_has_ended() {
+    for (knows, cancelled) in [(true, false), (true, true), (false, false)] {
+        let mut stage = opencode(&if knows { json!({"subagents":{}}) } else { json!({}) });
+        stage.hidden(hidden_ask("per_1", "child", "c"));
+        let ask = stage.last_raised();
+        stage.elsewhere(ask, "once", Verdict::Allow);
+        if cancelled {
+            stage.client(&json!({"method":"session/cancel","params":{"sessionId":"s"}}));
+        }
+        stage.clear();
+        stage.hidden(HiddenEvent::ChildEnded { session: "child".to_owned() });
+        let told = stage.all_at_client("session/update");
+        let reason = if cancelled { "cancelled" } else { "end_turn" };
+        let idle = json!({"sessionUpdate":"subagent_update","sessionId":"child",
+            "state":{"state":"idle","stopReason":reason}});
+        let is_idle =
+            told.last().is_some_and(|line| line["params"] == json!({"sessionId":"s","update":idle}));
+        assert_eq!(is_idle, knows, "{told:?}");
+        stage.clear();
+        stage.hidden(HiddenEvent::ChildEnded { session: "child".to_owned() });
+        assert!(stage.to_client.is_empty(), "once: {:?}", stage.to_client);
     }
 }

@@ -1,7 +1,9 @@
 //! `askd acp -- AGENT…`: between an ACP client and an ACP agent. Standard input and output are the protocol's.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use askd_agents::acp::{Dismiss, Options};
@@ -18,6 +20,9 @@ use crate::failure::{Done, Failure};
 use crate::out::{self, one_line, safe};
 
 pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
+    if let Some(watched) = askd_agents::acp::behind_another() {
+        return behind_another(&args.command, watched);
+    }
     let installed = places(&args.dir, &args.config_home, &args.state_home)?.map(|places| Desk { places });
     let desk = installed.as_ref().unwrap_or(desk);
     let settings = match config::load(desk) {
@@ -58,6 +63,21 @@ pub(crate) fn acp(desk: &Desk, args: AcpArgs) -> Done {
     })
 }
 
+/// Another `askd acp` before this one asks already: the agent runs as it is.
+fn behind_another(command: &[OsString], watched: bool) -> Done {
+    if !watched && adapter(command).is_some() {
+        return Err(Failure::wrong_use(
+            "another askd acp before this one cannot see what opencode asks for its subagents: leave that one out",
+        ));
+    }
+    out::tell("askd acp: another askd acp before this one asks already; this one stands aside");
+    let Some((program, words)) = command.split_first() else {
+        return Err(Failure::wrong_use("an agent's command line is needed"));
+    };
+    let error = Command::new(program).args(words).exec();
+    Err(super::run::not_started(program, &error))
+}
+
 /// The places that setup wrote down; they beat the environment of the client.
 pub(super) fn places(
     dir: &Option<OsString>,
@@ -74,15 +94,14 @@ pub(super) fn places(
 /// (`npx opencode-ai acp`).
 fn adapter(command: &[OsString]) -> Option<Box<dyn HiddenAdapter>> {
     let words: Vec<&str> = command.iter().map(|word| word.to_str().unwrap_or_default()).collect();
-    let acp = words.iter().position(|word| *word == "acp")?;
     let is_opencode = |word: &&str| {
         let name = Path::new(word).file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let name = name.split('@').next().unwrap_or_default();
         matches!(name, "opencode" | "opencode-ai")
     };
-    if !words[..acp].iter().any(is_opencode) {
-        return None;
-    }
+    // askd's own word is one of them where it stands behind another program.
+    let is_its = |at: &usize| words[*at] == "acp" && words[..*at].iter().any(is_opencode);
+    let acp = (0..words.len()).find(is_its)?;
     match Opencode::new(words[acp..].iter().copied()) {
         Ok(adapter) => Some(Box::new(adapter)),
         Err(error) => {
@@ -103,6 +122,7 @@ mod tests {
             adapter(&words).is_some()
         };
         assert!(known(&["opencode", "acp"]) && known(&["/opt/bin/opencode", "--print-logs", "acp"]));
+        assert!(known(&["env", "X=1", "askd", "acp", "--", "opencode", "acp"]));
         assert!(known(&["npx", "-y", "opencode-ai@1.18.33", "acp"]));
         assert!(
             !known(&["codex-acp"]) && !known(&["opencode", "serve"]) && !known(&["agent", "acp", "opencode"])

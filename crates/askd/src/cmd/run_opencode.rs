@@ -4,11 +4,13 @@
 //! This process stays beside the agent: it has the same terminal, hands termination signals on and ends as the agent
 //! ends.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ use askd_agents::hidden::HiddenAdapter;
 use askd_agents::opencode::Opencode;
 use askd_agents::opencode::carry::{AgentEnd, Around, Carrier};
 use askd_client::daemon::Door;
-use askd_wire::Instance;
+use askd_wire::{Attendance, Instance};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::context::Desk;
@@ -159,6 +161,9 @@ impl Run<'_> {
             // Nobody below this process may answer: the agent and whatever it starts.
             instance: Instance { pid: std::process::id(), start: 0 },
             own_prompt,
+            // `opencode run` without a terminal has nobody beside it.
+            attendance: (own_prompt.is_none() && !io::stdin().is_terminal())
+                .then_some(Attendance::Background),
             say: (!quiet).then_some(say),
         };
         match adapter.watch().and_then(|hidden| Carrier::start(hidden, around)) {
@@ -212,13 +217,17 @@ fn once(run: &Run<'_>, args: &[OsString], texts: &[&str]) -> Done {
     let mut adapter = adapter(&[])?;
     let mut command = run.command();
     adapter.prepare(command.arg("serve"));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     start_watch(run.exe);
     let signals = Signals::catch()?;
     let mut server = Server(run.spawn(&mut command)?);
+    let said = Said::follow(server.0.stderr.take());
     let (address, (name, password)) =
         adapter.quiet().map_err(|error| Failure::unavailable(format!("opencode: {error}")))?;
-    let Some(carrier) = run.carrier(&mut adapter, None, false).filter(|_| adapter.is_up(UP)) else {
+    let carrier = run.carrier(&mut adapter, None, false);
+    let lives = || matches!(server.0.try_wait(), Ok(None));
+    let Some(carrier) = carrier.filter(|_| adapter.is_up(UP, lives)) else {
+        said.show();
         out::tell("askd: opencode's server does not come up; opencode rejects by itself what it would ask");
         drop(server);
         return plain(run, args);
@@ -233,6 +242,41 @@ fn once(run: &Run<'_>, args: &[OsString], texts: &[&str]) -> Done {
     server.end();
     carrier.finish(AgentEnd::Exited);
     Ok(status_of(ended))
+}
+
+/// The last lines that the server behind `opencode run` wrote; they matter when it does not come up.
+struct Said(Arc<Mutex<VecDeque<String>>>);
+
+impl Said {
+    /// The last lines that are kept.
+    const MOST: usize = 20;
+
+    fn follow(stderr: Option<ChildStderr>) -> Self {
+        let lines = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&lines);
+        if let Some(stderr) = stderr {
+            // Without the thread there is nothing to show.
+            let _ = thread::Builder::new().name("server-said".to_owned()).spawn(move || {
+                let mut stderr = BufReader::new(stderr);
+                let mut line = Vec::new();
+                while matches!((&mut stderr).take(64 * 1024).read_until(b'\n', &mut line), Ok(1..)) {
+                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                    kept.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
+                    if kept.len() > Self::MOST {
+                        kept.pop_front();
+                    }
+                    line.clear();
+                }
+            });
+        }
+        Self(lines)
+    }
+
+    fn show(&self) {
+        for line in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            out::tell(&format!("opencode: {}", out::safe(line)));
+        }
+    }
 }
 
 /// The server behind `opencode run`; it does not outlive it.

@@ -148,6 +148,12 @@ impl Machine {
                     self.root_session(&session, cwd);
                 }
             }
+            Pending::Closed { session } => {
+                self.tell_client(line);
+                if result.is_some() {
+                    self.closed(&session);
+                }
+            }
             Pending::Prompt { session } => {
                 self.turn_over(&session, id);
                 self.tell_client(line);

@@ -65,8 +65,10 @@ impl Machine {
                 "session/close" | "session/delete" => {
                     if let Some(session) = session_of(params) {
                         self.forget_replies(&session);
+                        self.pending.insert(id.key(), Pending::Closed { session: session.clone() });
                         self.tell_agent(line);
-                        return self.closed(&session);
+                        // What was open ends at once; the session when the agent says that it has.
+                        return self.end_asks(&session, "session_ended");
                     }
                 }
                 "session/cancel" => {
@@ -227,7 +229,7 @@ impl Machine {
         self.out.extend(void.into_iter().map(|id| Action::HiddenForget { id }));
     }
 
-    fn closed(&mut self, session: &str) {
+    pub(super) fn closed(&mut self, session: &str) {
         self.end_asks(session, "session_ended");
         self.observe(session, vec![Observation::SessionEnded {}]);
         for name in self.within(session) {

@@ -10,7 +10,14 @@ use super::Machine;
 use super::permission::{ChildAsk, fx_meta};
 use super::settle::{Fate, along};
 use super::slot::{Askd, Dialog, Done, Form, Origin, Show, Slot, State};
-use crate::hidden::{HiddenAsk, HiddenEnd, HiddenEvent, HiddenOption};
+use crate::hidden::{HiddenAsk, HiddenEnd, HiddenEvent, HiddenOption, unheard};
+
+/// States of a child, as ACP writes them.
+const REQUIRES_ACTION: &str = r#"{"state":"requires_action"}"#;
+const RUNNING: &str = r#"{"state":"running"}"#;
+const CANCELLED: &str = r#"{"state":"idle","stopReason":"cancelled"}"#;
+/// opencode does not tell with what a child's turn ended.
+const IDLE: &str = r#"{"state":"idle","stopReason":"end_turn"}"#;
 
 /// The options in the agent's own words.
 fn choosable(options: &[HiddenOption]) -> Vec<Choosable> {
@@ -86,9 +93,13 @@ impl Machine {
         match event {
             HiddenEvent::Asked(ask) => self.hidden_asked(*ask),
             HiddenEvent::Gone { id, how } => self.hidden_gone(&id, how),
+            HiddenEvent::Unheard { address, why } => self.log(unheard(&address, &why)),
+            HiddenEvent::CallEnded { session, call, ok } => self.hidden_call_over(&session, Some(&call), ok),
             HiddenEvent::ChildEnded { session } => {
                 if self.is_child(&session) {
+                    let cancelled = self.is_cancelling(&session);
                     self.child_ended(&session);
+                    self.child_idle(&session, if cancelled { CANCELLED } else { IDLE });
                 }
             }
         }
@@ -183,6 +194,9 @@ impl Machine {
             failed: false,
             shown: false,
             responded: false,
+            look_at: None,
+            runs: false,
+            elsewhere: None,
             on_its_way: false,
             lost_since: None,
             tell_shown: known_to_client,
@@ -262,7 +276,7 @@ impl Machine {
         }
         let mut outer = root;
         for session in chain.into_iter().rev() {
-            let state = if session == child { "requires_action" } else { "running" };
+            let state = if session == child { REQUIRES_ACTION } else { RUNNING };
             self.tell_child(&outer, &session, state, true);
             outer = session;
         }
@@ -272,6 +286,7 @@ impl Machine {
     fn tell_child(&mut self, outer: &str, session: &str, state: &str, first_only_whole: bool) {
         let Some(known) = self.sessions.get_mut(session) else { return };
         let is_new = !std::mem::replace(&mut known.announced, true);
+        known.idle = state == IDLE || state == CANCELLED;
         let mut update = Object::default();
         update.set_text("sessionUpdate", "subagent_update");
         update.set_text("sessionId", session);
@@ -281,29 +296,68 @@ impl Machine {
                 update.set_text("description", kind);
             }
         }
-        update.set("state", format!("{{\"state\":{}}}", quote(state)));
+        update.set("state", state.to_owned());
         let line = self.update(outer, &update.to_string());
         self.tell_client(line);
     }
 
-    /// The card of an ask that we showed does not stay pending.
-    pub(super) fn close_card(&mut self, no: u64, done: Done) {
-        let Some(slot) = self.asks.get(&no) else { return };
+    /// The client is told that a child of which we told it works no more.
+    fn child_idle(&mut self, session: &str, state: &str) {
+        // What it did when it ended is not told of each call.
+        self.hidden_call_over(session, None, false);
+        let Some(known) = self.sessions.get_mut(session).filter(|known| known.announced && !known.idle)
+        else {
+            return;
+        };
+        let Some(parent) = known.parent.clone() else { return };
+        if !self.client.gone {
+            self.tell_child(&parent, session, state, false);
+        }
+    }
+
+    /// A call that was asked about is over; without its id, each of the session.
+    fn hidden_call_over(&mut self, session: &str, call: Option<&str>, ok: bool) {
+        let over: Vec<u64> = self
+            .asks
+            .iter()
+            .filter(|(_, slot)| {
+                slot.runs && slot.session == session && call.is_none_or(|call| slot.call == call)
+            })
+            .map(|(no, _)| *no)
+            .collect();
+        for no in over {
+            let Some(slot) = self.asks.get_mut(&no) else { continue };
+            slot.runs = false;
+            let (on, call) = (slot.shown_on.clone(), slot.shown_call.clone());
+            if !self.client.gone {
+                self.tell_call(&on, &call, if ok { "completed" } else { "failed" });
+            }
+        }
+    }
+
+    fn tell_call(&mut self, on: &str, call: &str, status: &str) {
+        let mut update = Object::default();
+        update.set_text("sessionUpdate", "tool_call_update");
+        update.set_text("toolCallId", call);
+        update.set_text("status", status);
+        let line = self.update(on, &update.to_string());
+        self.tell_client(line);
+    }
+
+    /// The card of an ask that we showed does not stay pending: its call runs now, or will not.
+    pub(super) fn close_card(&mut self, no: u64, allowed: bool) {
+        let Some(slot) = self.asks.get_mut(&no) else { return };
         if self.client.gone {
             return;
         }
-        let allowed = matches!(done, Done::Answered { decision: Some(Decision::Allow), .. });
+        slot.runs = allowed;
         let (on, session) = (slot.shown_on.clone(), slot.session.clone());
-        let mut update = Object::default();
-        update.set_text("sessionUpdate", "tool_call_update");
-        update.set_text("toolCallId", &slot.shown_call);
-        update.set_text("status", if allowed { "completed" } else { "failed" });
-        let line = self.update(&on, &update.to_string());
-        self.tell_client(line);
+        let call = slot.shown_call.clone();
+        self.tell_call(&on, &call, if allowed { "in_progress" } else { "failed" });
         if self.client.subagents
             && let Some(parent) = self.sessions.get(&session).and_then(|s| s.parent.clone())
         {
-            self.tell_child(&parent, &session, "running", false);
+            self.tell_child(&parent, &session, RUNNING, false);
         }
     }
 }

@@ -27,6 +27,10 @@ use crate::proxy::{Action, AskNo, Errand, News};
 const JOURNAL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long an ask that the client left waits for a daemon that is away.
 const RETURN_PATIENCE: Duration = Duration::from_secs(15);
+/// How often it is looked again whether others still show an ask that the client left.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// So many looks one after the other see nobody before that counts: a daemon that was started again is told of surfaces late.
+const LOOKS: u8 = 3;
 /// How long the dialog of a background child waits for its deadline to be known.
 const TIMED_PATIENCE: Duration = Duration::from_millis(300);
 
@@ -61,6 +65,10 @@ enum Pending {
         cwd: Option<String>,
     },
     Prompt {
+        session: String,
+    },
+    /// Close or delete.
+    Closed {
         session: String,
     },
 }
@@ -234,6 +242,15 @@ impl Machine {
         for no in lost {
             self.settle_as_left(no);
         }
+        for no in self.open_asks() {
+            let looks =
+                self.asks.get_mut(&no).and_then(|slot| slot.look_at.as_mut()).filter(|at| now >= **at);
+            if let Some(at) = looks {
+                // A daemon that is away brings no news.
+                *at = now + LOOK_AGAIN;
+                self.count_others(no);
+            }
+        }
         for no in late {
             self.log(format!("{}: askd did not write the answer down in time; it goes on", self.named(no)));
             self.settle_by_client(no, settle::Proof::Waiting);
@@ -248,7 +265,8 @@ impl Machine {
         let deciding = deciding.map(|since| since + JOURNAL_PATIENCE);
         let lost = self.open_slots().filter_map(|(_, slot)| slot.lost_since).min();
         let lost = lost.map(|since| since + RETURN_PATIENCE);
-        [held, deciding, lost, self.closing].into_iter().flatten().min()
+        let look = self.open_slots().filter_map(|(_, slot)| slot.look_at).min();
+        [held, deciding, lost, look, self.closing].into_iter().flatten().min()
     }
 
     /// With the client gone: the agent's input is closed when nothing can be answered any more and nothing is worked

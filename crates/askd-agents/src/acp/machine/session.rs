@@ -36,6 +36,8 @@ pub(super) struct Session {
     pub(super) attached: bool,
     /// We told the client of this child.
     pub(super) announced: bool,
+    /// And that it works no more.
+    pub(super) idle: bool,
 }
 
 /// A child session as one of the three shapes tells it.

@@ -5,9 +5,9 @@ use askd_wire::{Decision, Observation, Outcome};
 use super::super::ask::{decision_of, plain};
 use super::super::message;
 use super::super::raw::Object;
-use super::Machine;
 use super::elicitation::ACCEPT;
 use super::slot::{Askd, ClientAnswer, Dialog, Done, Form, Left, Origin, Slot, State};
+use super::{LOOK_AGAIN, LOOKS, Machine};
 use crate::hidden::{ALONG, HiddenOption, HiddenReply};
 use crate::proxy::{Action, Answered, AskNo, Errand, News, afterwards, decision_in};
 
@@ -60,6 +60,7 @@ impl Machine {
             Origin::Request(id) => Word::Line(message::response(id, slot.form.cancelled())),
             Origin::Hidden { .. } => Word::Nothing,
         };
+        let went_through = matches!(fate, Fate::Along | Fate::Seen { allowed: Some(true) });
         let (word, done, tell) = match fate {
             Fate::Ended { cause, tell_agent } => {
                 let word = match (&slot.origin, tell_agent) {
@@ -161,7 +162,8 @@ impl Machine {
             self.tell_client(message::cancel_request(&dialog_id));
         }
         if hidden && shown {
-            self.close_card(no, done);
+            let allowed = matches!(done, Done::Answered { decision: Some(Decision::Allow), .. });
+            self.close_card(no, allowed || went_through);
         }
         self.out.extend(tell);
         if stop {
@@ -210,16 +212,28 @@ impl Machine {
             News::Answered { ask, how } => self.client_settled(ask, how),
             News::Unavailable { ask, why } | News::Refused { ask, why } => self.unavailable(ask, &why),
             News::Others { ask, attached } => {
-                let Some(slot) = self.asks.get(&ask).filter(|s| !s.is_done() && s.left.is_some()) else {
+                let again = self.now + LOOK_AGAIN;
+                let Some(slot) = self.asks.get_mut(&ask).filter(|s| !s.is_done() && s.left.is_some()) else {
                     return;
                 };
                 // The client decided nothing about a hidden ask that it could not show: that rejects nothing.
                 let stays = slot.is_hidden() && slot.is_undecided();
-                if attached || stays {
-                    let text = format!("{}: left by the client; it stays open elsewhere", self.named(ask));
-                    self.log(text);
-                } else {
-                    self.settle_as_left(ask);
+                slot.look_at = (!stays).then_some(again);
+                match &mut slot.elsewhere {
+                    None if attached || stays => {
+                        slot.elsewhere = Some(0);
+                        let text =
+                            format!("{}: left by the client; it stays open elsewhere", self.named(ask));
+                        self.log(text);
+                    }
+                    None => self.settle_as_left(ask),
+                    Some(_) if stays => {}
+                    Some(unseen) => {
+                        *unseen = if attached { 0 } else { *unseen + 1 };
+                        if *unseen >= LOOKS {
+                            self.settle_as_left(ask);
+                        }
+                    }
                 }
             }
             News::Slash { ticket, text } => self.command_answered(ticket, &text),

@@ -114,10 +114,16 @@ pub(super) struct Slot {
     pub(super) state: State,
     /// The client left without an answer that counts.
     pub(super) left: Option<Left>,
+    /// It stays open elsewhere, and that was said; so many looks since then saw nobody.
+    pub(super) elsewhere: Option<u8>,
+    /// The client left it to others, who may go away: when it is looked again.
+    pub(super) look_at: Option<Duration>,
     /// The client left, and askd is away since then.
     pub(super) lost_since: Option<Duration>,
     /// It could not show the ask; else it dismissed it.
     pub(super) failed: bool,
+    /// The client was told that its call runs.
+    pub(super) runs: bool,
     /// The client was sent the request.
     pub(super) shown: bool,
     /// It responded to it, in whatever way.
