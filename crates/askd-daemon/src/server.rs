@@ -218,7 +218,7 @@ async fn told(leaving: &mut watch::Receiver<Option<Leave>>) {
     let _ = leaving.wait_for(Option::is_some).await;
 }
 
-/// The router, with the connection put into every request.
+/// The router, with the connection put into every request and the version of the API checked and told around it.
 fn tower_service(
     router: Router,
     connection: Arc<Connection>,
@@ -231,8 +231,19 @@ fn tower_service(
     let inner = TowerToHyperService::new(router);
     hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let mut request: Request = request.map(Body::new);
-        request.extensions_mut().insert(Arc::clone(&connection));
-        hyper::service::Service::call(&inner, request)
+        let reply = match http::refusal_of_version(request.headers()) {
+            Some(refused) => Err(refused),
+            None => {
+                request.extensions_mut().insert(Arc::clone(&connection));
+                Ok(hyper::service::Service::call(&inner, request))
+            }
+        };
+        async move {
+            match reply {
+                Ok(reply) => reply.await.map(http::with_version),
+                Err(refused) => Ok(refused),
+            }
+        }
     })
 }
 

@@ -131,16 +131,9 @@ fn ask(mut connection: Http, number: usize, asks: usize) -> Result<Vec<f64>> {
     let padding = "x".repeat(BODY);
     let mut micros = Vec::with_capacity(asks);
     for count in 0..asks {
-        let key = format!("bench/{process}/{number}/{count}");
-        let body = json!({
-            "key": key,
-            "action": { "tool": "Bash", "input": { "command": format!("echo {count} {padding}") }, "cwd": "/" },
-            "agent": "bench",
-            "session": format!("bench-{number}"),
-            "requester": "library",
-            "grace_secs": 60,
-        })
-        .to_string();
+        let body = format!(
+            r#"{{"key":"bench/{process}/{number}/{count}","action":{{"tool":"Bash","input":{{"command":"echo {count} {padding}"}},"cwd":"/"}},"agent":"bench","session":"bench-{number}","requester":"library","grace_secs":60}}"#
+        );
         let start = Instant::now();
         let (status, answer) = connection.request("POST", "/v1/asks?wait=60", &headers, body.as_bytes())?;
         micros.push(start.elapsed().as_secs_f64() * 1e6);
@@ -233,7 +226,7 @@ fn next(receiver: &Mutex<mpsc::Receiver<Open>>) -> Option<Open> {
 }
 
 fn allow(connection: &mut Http, open: &Open) -> Result<()> {
-    let body = json!({ "decision": "allow", "digest": open.digest, "surface": "bench" }).to_string();
+    let body = format!(r#"{{"decision":"allow","digest":"{}","surface":"bench"}}"#, open.digest);
     let path = format!("/v1/asks/{}/answer", open.id);
     let (status, answer) = connection.request("POST", &path, "", body.as_bytes())?;
     if status != 200 {

@@ -17,9 +17,8 @@ use askd_journal::Reader;
 use askd_wire::{API_VERSION, Code, VERSION, VERSION_HEADER};
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use tokio::sync::{Mutex, watch};
 
 use crate::clock::Clock;
@@ -94,7 +93,6 @@ fn finish(routes: Router<App>, app: App) -> Router {
             let detail = format!("{} does not go with {}", request.method(), request.uri().path());
             Refused::new(StatusCode::METHOD_NOT_ALLOWED, Code::Malformed, detail)
         })
-        .layer(axum::middleware::from_fn(check_version))
         .with_state(app)
 }
 
@@ -107,29 +105,30 @@ fn unknown(request: &Request) -> Refused {
     Refused::new(StatusCode::NOT_FOUND, Code::Malformed, format!("there is no {path} on this socket"))
 }
 
-/// A program newer than this daemon may rely on what the daemon does not have.
-async fn check_version(request: Request, next: Next) -> Result<Response, Refused> {
-    let told =
-        request.headers().get(VERSION_HEADER).map(|v| v.to_str().ok().and_then(|v| v.trim().parse().ok()));
-    match told {
-        None => {}
-        Some(Some(version)) if (1..=API_VERSION).contains(&version) => {}
-        Some(Some(version)) if version > API_VERSION => {
-            return Err(Refused::new(
-                StatusCode::UPGRADE_REQUIRED,
-                Code::Malformed,
-                format!(
-                    "this daemon is askd {VERSION} and speaks API {API_VERSION}, the caller speaks API {version}: \
+/// The reply to a program that is newer than this daemon: it may rely on what the daemon does not have.
+pub(crate) fn refusal_of_version(headers: &HeaderMap) -> Option<Response> {
+    let told = headers.get(VERSION_HEADER).map(|v| v.to_str().ok().and_then(|v| v.trim().parse().ok()));
+    let refused = match told {
+        None => return None,
+        Some(Some(version)) if (1..=API_VERSION).contains(&version) => return None,
+        Some(Some(version)) if version > API_VERSION => Refused::new(
+            StatusCode::UPGRADE_REQUIRED,
+            Code::Malformed,
+            format!(
+                "this daemon is askd {VERSION} and speaks API {API_VERSION}, the caller speaks API {version}: \
                      run `askd daemon restart` to start the upgraded daemon"
-                ),
-            ));
-        }
+            ),
+        ),
         Some(_) => {
             let detail = format!("{VERSION_HEADER} must be a whole number from 1");
-            return Err(Refused::new(StatusCode::BAD_REQUEST, Code::Malformed, detail));
+            Refused::new(StatusCode::BAD_REQUEST, Code::Malformed, detail)
         }
-    }
-    let mut response = next.run(request).await;
+    };
+    Some(refused.into_response())
+}
+
+/// Says which version of the API every other reply is of.
+pub(crate) fn with_version(mut response: Response) -> Response {
     response.headers_mut().insert(VERSION_HEADER, HeaderValue::from(API_VERSION));
-    Ok(response)
+    response
 }
