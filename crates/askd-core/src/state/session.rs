@@ -219,10 +219,12 @@ impl Session {
                 at = child.subagent.parent.as_ref().and_then(|above| self.subagents.get_key_value(above));
             }
         }
-        self.subagents
-            .extract_if(.., |work_id, _| !needed.contains(work_id))
-            .map(|(_, child)| child)
-            .collect()
+        let gone = self.subagents.extract_if(.., |work_id, _| !needed.contains(work_id));
+        let gone: Vec<Child> = gone.map(|(_, child)| child).collect();
+        self.ended_subagents = self.subagents.values().filter(|child| child.ended).count();
+        // Where all of them are needed they are not looked through with every new one.
+        self.forget_at = 2 * self.ended_subagents;
+        gone
     }
 
     /// True when the call was not known before.
