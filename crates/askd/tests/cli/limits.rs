@@ -341,10 +341,10 @@ fn s7_t13_what_another_terminal_asks_in_a_sessions_name_takes_no_place_in_its_qu
     world.start();
     let askd = env!("CARGO_BIN_EXE_askd");
     let asks = |terminal: &mut Pty, who: &str, count: usize| {
-        // In shells below the terminal's own, as an agent's are.
+        // In shells below the terminal's own, as an agent's are; they stay, since who asks for nobody takes its ask back.
         let ask = format!(
-            "(for n in {{1..{count}}}; do ({askd} ask --tool Bash --input '{{\"command\":\"{who} '$n'\"}}' --session shared \
-             --background &) ; done)\r"
+            "(for n in {{1..{count}}}; do {askd} ask --tool Bash --input '{{\"command\":\"{who} '$n'\"}}' --session shared \
+             --background & done; wait) &\r"
         );
         terminal.keys(&ask);
     };
