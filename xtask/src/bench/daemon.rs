@@ -64,10 +64,11 @@ pub(crate) fn measure_crowd(world: &World, report: &mut Report) {
 fn crowd(world: &World, report: &mut Report) -> Result<()> {
     let place = world.place("crowd-baseline")?;
     let asks = world.count(100);
-    let daemon = world.daemon("crowd")?;
-    let _answerer = world.helper(&["answerer", &daemon.answer, "8"])?;
     let (mut raw, mut rate) = (Vec::new(), Vec::new());
     for turn in 0..3 {
+        // A daemon for each turn: settled asks stay for a while, and no owner may have all places.
+        let daemon = world.daemon(&format!("crowd{turn}"))?;
+        let _answerer = world.helper(&["answerer", &daemon.answer, "8"])?;
         // An ask and its answer are two events.
         raw.push(group_commit(&place.join(turn.to_string()), REQUESTERS, 2 * asks)?);
         let requesters = REQUESTERS.to_string();
