@@ -106,7 +106,7 @@ pub(crate) fn sim(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
 /// What a package of askd has in it, in `target/dist`: `askd` as it is built by default, and `askd-hook` linked
 /// statically. Agents start the hook for every call, and most of the time of such a short program goes to its start:
 /// to the loader, to addresses that are filled in, to pages that are touched the first time, and to what the C library
-/// asks the processor. So it is at a fixed place, in one piece, and by musl where rustup has that target.
+/// asks the processor. So it is at a fixed place and in one piece.
 /// `askd` itself stays dynamic, since looking up names needs the libraries of the system.
 pub(crate) fn dist(root: &Path) -> Result<()> {
     let release = ["--release", "-p", "askd", "--bin"];
@@ -122,27 +122,10 @@ pub(crate) fn dist(root: &Path) -> Result<()> {
     };
     must(cargo(root).arg("build").args(release).arg("askd"))?;
     copy("release/askd", "askd")?;
-    let kinds = ["musl", "gnu"].map(|libc| format!("{}-unknown-linux-{libc}", std::env::consts::ARCH));
-    if let Some(target) = kinds.iter().find(|target| tools::has_target(target)) {
-        let mut command = cargo(root);
-        command.args([
-            "rustc",
-            "--release",
-            "-p",
-            "askd-hook",
-            "--bin",
-            "hook-alone",
-            "--target",
-            target,
-            "--",
-        ]);
-        command.args(FIXED.iter().flat_map(|option| ["-C", option]));
-        must(&mut command)?;
-        copy(&format!("{target}/release/hook-alone"), "askd-hook")?;
-    } else {
-        must(cargo(root).arg("build").args(release).arg("askd-hook"))?;
-        copy("release/askd-hook", "askd-hook")?;
-    }
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let package = ["--release", "-p", "askd-hook", "--bin", "hook-alone", "--target", &target, "--"];
+    must(cargo(root).arg("rustc").args(package).args(FIXED.iter().flat_map(|option| ["-C", option])))?;
+    copy(&format!("{target}/release/hook-alone"), "askd-hook")?;
     println!("{} and askd-hook beside it", place.join("askd").display());
     Ok(())
 }

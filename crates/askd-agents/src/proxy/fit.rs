@@ -2,6 +2,7 @@
 //! ever cut, as people would then decide about something else than what runs.
 
 use askd_client::Unavailable;
+use askd_client::spool::digest_of;
 use askd_wire::{Code, OwnPrompt, RaiseAsk};
 
 /// Most bytes of a text that describes.
@@ -11,11 +12,11 @@ const LONGEST_NAME: usize = 1024;
 
 /// The ask with everything that only describes within the daemon's limits.
 pub(crate) fn fitted(mut raise: RaiseAsk) -> RaiseAsk {
-    raise.action.tool = cut(raise.action.tool, LONGEST_NAME);
+    raise.action.tool = cut_known(raise.action.tool, LONGEST_NAME);
+    raise.action.cwd = raise.action.cwd.take().map(|cwd| cut_known(cwd, LONGEST_TEXT));
     let short = |text: &mut Option<String>| {
         *text = text.take().map(|text| cut(text, LONGEST_TEXT));
     };
-    short(&mut raise.action.cwd);
     short(&mut raise.session_title);
     if let Some(child) = &mut raise.subagent {
         short(&mut child.name);
@@ -42,12 +43,23 @@ pub(crate) fn only_there(raise: &RaiseAsk, at: &str, why: &Unavailable) -> Optio
 }
 
 fn cut(text: String, most: usize) -> String {
+    cut_with(text, most, |_| String::new())
+}
+
+/// The same for what an ask's digest is made of: the hash of the whole stays, so that what differs in the part that was
+/// cut is another ask, and no answer to one serves the other.
+fn cut_known(text: String, most: usize) -> String {
+    cut_with(text, most, |text| format!(", {}", digest_of(text.as_bytes())))
+}
+
+fn cut_with(text: String, most: usize, more: impl FnOnce(&str) -> String) -> String {
     if text.len() <= most {
         return text;
     }
+    let more = more(&text);
     // Room for the count.
-    let kept = text.floor_char_boundary(most - 40);
-    format!("{}… (+{} bytes)", &text[..kept], text.len() - kept)
+    let kept = text.floor_char_boundary(most - 40 - more.len());
+    format!("{}… (+{} bytes{more})", &text[..kept], text.len() - kept)
 }
 
 #[cfg(test)]
@@ -77,15 +89,34 @@ mod tests {
         raise.session_title = Some(long.clone());
         let raise = fitted(raise);
         let child = raise.subagent.unwrap();
-        for text in [&raise.action.cwd, &raise.session_title, &child.name] {
+        for (text, known) in [(&raise.action.cwd, true), (&raise.session_title, false), (&child.name, false)]
+        {
             let text = text.as_deref().unwrap();
             assert!(text.len() <= LONGEST_TEXT && text.starts_with("éé"), "{}", text.len());
             let kept = text.split('…').next().unwrap().len();
-            assert!(text.ends_with(&format!("… (+{} bytes)", long.len() - kept)), "{}", &text[kept..]);
+            let hash = if known { format!(", {}", digest_of(long.as_bytes())) } else { String::new() };
+            assert!(text.ends_with(&format!("… (+{} bytes{hash})", long.len() - kept)), "{}", &text[kept..]);
         }
         assert!(raise.action.tool.len() <= LONGEST_NAME);
         assert_eq!(raise.action.title.as_deref(), Some(long.as_str()), "what has no limit stays");
         assert_eq!(child.kind.as_deref(), Some("general"));
+    }
+
+    /// What is cut off still makes another ask, of which another answer is wanted.
+    #[test]
+    fn s4_calls_that_differ_in_what_was_cut_are_different_asks() {
+        let fit = |tool: &str, cwd: &str| {
+            let (tool, cwd) =
+                (format!("{}{tool}", "t".repeat(2_000)), format!("{}{cwd}", "/.".repeat(40_000)));
+            let action = Action { tool, kind: None, title: None, input: None, cwd: Some(cwd) };
+            let action = fitted(plain_ask("k".to_owned(), "a", "s", action)).action;
+            (action.tool, action.cwd)
+        };
+        let base = fit("a", "/a");
+        assert_eq!(base, fit("a", "/a"));
+        assert_ne!(base.0, fit("b", "/a").0);
+        assert_ne!(base.1, fit("a", "/b").1);
+        assert!(base.0.len() <= LONGEST_NAME && base.1.unwrap().len() <= LONGEST_TEXT);
     }
 
     #[test]
