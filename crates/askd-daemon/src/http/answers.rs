@@ -16,7 +16,7 @@ use crate::server::Connection;
 
 use super::App;
 use super::answer_door::{cut_name, explained, refusal_of, registered_sight, surface_name};
-use super::body::{Json, an_ask, reply};
+use super::body::{Json, Report, an_ask, not_json, report_all};
 use super::extract::Path;
 use super::problem::Refused;
 
@@ -68,17 +68,13 @@ pub(super) async fn all(
             Some(refused) => Err(refused),
             None => result(&app, &connection, done.next().flatten(), sight).await,
         };
-        reports.push(match result {
-            Ok(shot) => {
-                wire::AnswerReport { id, status: 200, ask: Some(shot.view_for(sight)), problem: None }
-            }
-            Err(refused) => {
-                let problem = refused.into_problem();
-                wire::AnswerReport { id, status: problem.status, ask: None, problem: Some(problem) }
-            }
+        reports.push(match result.map(|shot| shot.json(sight)) {
+            Ok(Some(ask)) => Report::Answered { id, ask },
+            Ok(None) => Report::Refused { id, problem: Box::new(not_json().into_problem()) },
+            Err(refused) => Report::Refused { id, problem: Box::new(refused.into_problem()) },
         });
     }
-    Ok(reply(StatusCode::OK, &reports))
+    Ok(report_all(reports))
 }
 
 /// What whoever answers may see; a plain name is somebody here.

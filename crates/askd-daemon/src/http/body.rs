@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use askd_wire::Code;
-use axum::body::{Body, HttpBody};
+use askd_wire::{AnswerReport, Code, Problem};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -172,21 +172,30 @@ pub(crate) fn reply(status: StatusCode, value: &impl Serialize) -> Response {
 }
 
 fn not_written(why: &str) -> Response {
+    unwritten(why).into_response()
+}
+
+fn unwritten(why: &str) -> Refused {
     let detail = format!("the reply could not be written: {why}");
-    Refused::new(StatusCode::INTERNAL_SERVER_ERROR, Code::NotRecorded, detail).into_response()
+    Refused::new(StatusCode::INTERNAL_SERVER_ERROR, Code::NotRecorded, detail)
+}
+
+/// Why an ask cannot be shown that is no JSON.
+pub(crate) fn not_json() -> Refused {
+    unwritten("it is no JSON")
 }
 
 /// An ask as its reader may see it.
 pub(crate) fn an_ask(shot: &CommonShot, sight: Sight) -> Response {
     match shot.json(sight) {
         Some(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
-        None => not_written("it is no JSON"),
+        None => not_json().into_response(),
     }
 }
 
 /// The reply to an ask that was raised, as [`askd_wire::Raised`] would be written.
 pub(crate) fn raised(status: StatusCode, shot: &CommonShot, token: Option<&str>, released: bool) -> Response {
-    let Some(json) = shot.json(Sight::Full) else { return not_written("it is no JSON") };
+    let Some(json) = shot.json(Sight::Full) else { return not_json().into_response() };
     (status, [(header::CONTENT_TYPE, "application/json")], raised_json(&json, token, released))
         .into_response()
 }
@@ -195,6 +204,59 @@ fn raised_json(ask: &[u8], token: Option<&str>, released: bool) -> Vec<u8> {
     let token = token.map(|token| format!(",\"token\":{}", Value::from(token))).unwrap_or_default();
     let rest = format!("{token},\"released\":{released}}}");
     [b"{\"ask\":", ask, rest.as_bytes()].concat()
+}
+
+/// What came of one answer of several.
+pub(crate) enum Report {
+    /// The ask as JSON, as whoever answered may see it.
+    Answered {
+        id: String,
+        ask: Bytes,
+    },
+    Refused {
+        id: String,
+        problem: Box<Problem>,
+    },
+}
+
+/// The reply to several answers, as an array of [`AnswerReport`] would be written: the asks in it were rendered for
+/// everybody who hears of them.
+pub(crate) fn report_all(reports: Vec<Report>) -> Response {
+    match reports_json(reports) {
+        Ok(body) => (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => not_written(&error.to_string()),
+    }
+}
+
+fn reports_json(reports: Vec<Report>) -> serde_json::Result<Vec<u8>> {
+    const AROUND: usize = 96;
+    let size = |report: &Report| match report {
+        Report::Answered { id, ask } => AROUND + id.len() + ask.len(),
+        Report::Refused { id, .. } => 4 * AROUND + id.len(),
+    };
+    let mut json = Vec::with_capacity(2 + reports.iter().map(size).sum::<usize>());
+    json.push(b'[');
+    for report in reports {
+        if json.len() > 1 {
+            json.push(b',');
+        }
+        match report {
+            Report::Answered { id, ask } => {
+                json.extend_from_slice(b"{\"id\":");
+                serde_json::to_writer(&mut json, &id)?;
+                json.extend_from_slice(b",\"status\":200,\"ask\":");
+                json.extend_from_slice(&ask);
+                json.push(b'}');
+            }
+            Report::Refused { id, problem } => {
+                let status = problem.status;
+                let report = AnswerReport { id, status, ask: None, problem: Some(*problem) };
+                serde_json::to_writer(&mut json, &report)?;
+            }
+        }
+    }
+    json.push(b']');
+    Ok(json)
 }
 
 /// An array of asks as their reader may see them. A large one is rendered ask by ask, as its reader takes it.
@@ -222,6 +284,27 @@ mod tests {
     use askd_wire::Raised;
 
     use super::*;
+
+    #[test]
+    fn reports_around_asks_are_the_reports_at_once() {
+        let shot = crate::common::of_test();
+        let refused = || Refused::malformed("no \"digest\"").into_problem();
+        let reports = [("a \"name\"", true), ("other", false), ("third", true)];
+        let whole: Vec<_> = reports
+            .map(|(id, answered)| AnswerReport {
+                id: id.to_owned(),
+                status: if answered { 200 } else { refused().status },
+                ask: answered.then(|| shot.view_for(Sight::Masked)),
+                problem: (!answered).then(refused),
+            })
+            .into();
+        let pieces = reports.map(|(id, answered)| match answered {
+            true => Report::Answered { id: id.to_owned(), ask: shot.json(Sight::Masked).unwrap() },
+            false => Report::Refused { id: id.to_owned(), problem: Box::new(refused()) },
+        });
+        assert_eq!(reports_json(pieces.into()).unwrap(), serde_json::to_vec(&whole).unwrap());
+        assert_eq!(reports_json(Vec::new()).unwrap(), b"[]");
+    }
 
     #[test]
     fn a_reply_around_an_ask_is_the_reply_at_once() {
