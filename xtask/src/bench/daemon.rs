@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -35,7 +35,7 @@ fn round_trip(world: &World, report: &mut Report) -> Result<()> {
     let mut commits = Commits::new(&place.join("commits"))?;
     let mut trips = Trips::new(world, &place)?;
     let daemon = world.daemon("round")?;
-    let _answerer = world.helper(&["answerer", &daemon.answer, "1"])?;
+    let _answerer = world.helper(&["answerer", &daemon.answer])?;
     let asks = world.count(500).to_string();
     let (mut commit, mut trip, mut whole) = (Samples::default(), Samples::default(), Samples::default());
     // In turns, so that a busy moment of the machine falls on all of them.
@@ -68,7 +68,7 @@ fn crowd(world: &World, report: &mut Report) -> Result<()> {
     for turn in 0..3 {
         // A daemon for each turn: settled asks stay for a while, and no owner may have all places.
         let daemon = world.daemon(&format!("crowd{turn}"))?;
-        let _answerer = world.helper(&["answerer", &daemon.answer, "8"])?;
+        let _answerer = world.helper(&["answerer", &daemon.answer, "--together"])?;
         // An ask and its answer are two events.
         raw.push(group_commit(&place.join(turn.to_string()), REQUESTERS, 2 * asks)?);
         let requesters = REQUESTERS.to_string();
@@ -179,27 +179,24 @@ struct Open {
     state: String,
 }
 
-/// Child: reads the event stream and allows every ask, over so many other connections. With one of them whoever reads is
-/// who answers: a hop to another thread would be none of the daemon's.
-pub(crate) fn answerer(socket: &str, connections: usize) -> Result<()> {
-    if connections == 1 {
-        let mut connection = Http::connect(socket)?;
+/// Child: reads the event stream and allows every ask. With one requester whoever reads is who answers: a hop to another
+/// thread would be none of the daemon's. With many, what came while an answer was under way is answered together, as a
+/// program does that answers for many; so nobody waits for an answerer.
+pub(crate) fn answerer(socket: &str, together: bool) -> Result<()> {
+    let mut connection = Http::connect(socket)?;
+    if !together {
         return each_open(socket, |open| allow(&mut connection, &open));
     }
     let (sender, receiver) = mpsc::channel::<Open>();
-    let receiver = Arc::new(Mutex::new(receiver));
-    for _ in 0..connections {
-        let mut connection = Http::connect(socket)?;
-        let receiver = Arc::clone(&receiver);
-        thread::spawn(move || {
-            while let Some(open) = next(&receiver) {
-                if let Err(error) = allow(&mut connection, &open) {
-                    eprintln!("an answer failed: {error:#}");
-                    return;
-                }
+    thread::spawn(move || {
+        while let Ok(first) = receiver.recv() {
+            let all: Vec<Open> = std::iter::once(first).chain(receiver.try_iter()).collect();
+            if let Err(error) = allow_all(&mut connection, &all) {
+                eprintln!("an answer failed: {error:#}");
+                return;
             }
-        });
-    }
+        }
+    });
     each_open(socket, |open| Ok(sender.send(open)?))
 }
 
@@ -221,11 +218,6 @@ fn each_open(socket: &str, mut each: impl FnMut(Open) -> Result<()>) -> Result<(
     })
 }
 
-fn next(receiver: &Mutex<mpsc::Receiver<Open>>) -> Option<Open> {
-    let receiver = receiver.lock().ok()?;
-    receiver.recv_timeout(Duration::from_secs(600)).ok()
-}
-
 fn allow(connection: &mut Http, open: &Open) -> Result<()> {
     let body = format!(r#"{{"decision":"allow","digest":"{}","surface":"bench"}}"#, open.digest);
     let path = format!("/v1/asks/{}/answer", open.id);
@@ -234,6 +226,27 @@ fn allow(connection: &mut Http, open: &Open) -> Result<()> {
         bail!("{status}: {}", String::from_utf8_lossy(&answer));
     }
     Ok(())
+}
+
+fn allow_all(connection: &mut Http, all: &[Open]) -> Result<()> {
+    let answers: Vec<_> = all
+        .iter()
+        .map(|open| json!({ "id": open.id, "decision": "allow", "digest": open.digest, "surface": "bench" }))
+        .collect();
+    let body = serde_json::to_vec(&answers)?;
+    let (status, answer) = connection.request("POST", "/v1/answers", "", &body)?;
+    let reports: Vec<Answered> = serde_json::from_slice(&answer)
+        .with_context(|| format!("{status}: {}", String::from_utf8_lossy(&answer)))?;
+    match reports.iter().find(|report| report.status != 200) {
+        None if reports.len() == all.len() => Ok(()),
+        _ => bail!("{status}: {}", String::from_utf8_lossy(&answer)),
+    }
+}
+
+/// The part of a report on one answer of several that an answerer needs.
+#[derive(Deserialize)]
+struct Answered {
+    status: u16,
 }
 
 fn say(line: &str) -> Result<()> {

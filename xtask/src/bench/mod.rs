@@ -22,6 +22,10 @@ use crate::steps::target_dir;
 use report::Report;
 use world::World;
 
+/// As in the daemon that ships: the writer is measured within this program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Bytes of one event's body in every baseline and of one ask's input.
 const BODY: usize = 600;
 
@@ -47,7 +51,12 @@ pub(crate) enum Part {
     /// Child: raises asks and waits for their outcomes
     Requester { socket: String, requesters: usize, asks: usize },
     /// Child: answers every ask that it sees
-    Answerer { socket: String, connections: usize },
+    Answerer {
+        socket: String,
+        /// What came meanwhile is answered in one request
+        #[arg(long)]
+        together: bool,
+    },
 }
 
 /// Runs one part of the measurements.
@@ -57,7 +66,7 @@ pub(crate) fn run(root: &Path, part: Part) -> Result<()> {
         Part::AcpAgent => acp::agent(),
         Part::Echo { socket } => baseline::echo(&socket),
         Part::Requester { socket, requesters, asks } => daemon::requester(&socket, requesters, asks),
-        Part::Answerer { socket, connections } => daemon::answerer(&socket, connections),
+        Part::Answerer { socket, together } => daemon::answerer(&socket, together),
     }
 }
 
