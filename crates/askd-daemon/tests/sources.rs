@@ -256,13 +256,18 @@ struct OfRoot(UnixStream, String);
 
 impl OfRoot {
     fn open(world: &World, root: &str) -> Self {
-        let mut socket = UnixStream::connect(world.places.answer_sock()).unwrap();
-        socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
-        write!(socket, "GET /v1/events?root=script/{root} HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-        let mut stream = Self(socket, String::new());
+        let mut stream = Self::from(world, root, "");
         stream.until("event: snapshot");
         stream.until("]}");
         stream
+    }
+
+    /// `headers`: whole lines.
+    fn from(world: &World, root: &str, headers: &str) -> Self {
+        let mut socket = UnixStream::connect(world.places.answer_sock()).unwrap();
+        socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        write!(socket, "GET /v1/events?root=script/{root} HTTP/1.1\r\nhost: x\r\n{headers}\r\n").unwrap();
+        Self(socket, String::new())
     }
 
     /// Reads on until this was there, and returns what came up to it.
@@ -302,6 +307,31 @@ fn c6_c14_streams_of_a_root_get_the_ask_of_a_session_that_is_linked_to_it_later(
         stream.until("\"what\":\"settled\"");
         stream.until(&first.id);
     }
+}
+
+#[test]
+fn c6_a_stream_of_a_root_that_is_resumed_knows_what_was_linked_into_its_tree_and_out_of_it() {
+    let world = World::start();
+    let mut body = ask("hello", "hello");
+    body["session"] = json!("root");
+    raise(&mut world.requester(), &body);
+    let mut first = ask("k1", "late link");
+    first["session"] = json!("child");
+    let first = raise(&mut world.requester(), &first);
+    let shown = world.person().events(None, None).unwrap().receive().unwrap().unwrap();
+    let StreamEvent::Snapshot { position, .. } = shown.event else { panic!("{shown:?}") };
+    let resumed = |root| {
+        let mut stream = OfRoot::from(&world, root, &format!("last-event-id: {position}\r\n"));
+        let before = stream.until("event: snapshot");
+        (before.contains("event: gap"), stream.until("]}\n\n").contains(&first.id))
+    };
+    // Nothing happened meanwhile: nothing was missed.
+    assert_eq!((resumed("root"), resumed("child")), ((false, false), (false, true)));
+    let link = json!({
+        "agent": "script", "session": "child", "parent": "root", "observations": [{"type": "session_started"}],
+    });
+    assert_eq!(post(&mut world.requester(), "/v1/observations", &link).status, 204);
+    assert_eq!((resumed("root"), resumed("child")), ((true, true), (true, false)));
 }
 
 #[test]

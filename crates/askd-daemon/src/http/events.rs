@@ -257,7 +257,12 @@ impl Stream {
     /// Sends what happened after `from`, each with the ask as it is now.
     async fn resume(&mut self, from: Position) -> Result<(), Ended> {
         let now = self.app.engine.snapshot().await.ok_or(Ended)?.position;
-        if from > now || now - from > MOST_RESUMED {
+        // Which asks are of a tree changes with the links in it, and entries do not say of which tree their ask was then.
+        let moves = matches!(self.filter, Filter::Root { .. });
+        if moves && from == now {
+            return self.snapshot().await;
+        }
+        if moves || from > now || now - from > MOST_RESUMED {
             return self.begin_anew(from).await;
         }
         self.position = from;
@@ -282,7 +287,8 @@ impl Stream {
                 let shot = match seen.get(&id) {
                     Some(shot) => shot.clone(),
                     None => {
-                        let shot = self.app.engine.look(&id.to_string()).await.ok().flatten();
+                        // What cannot be looked up now is not passed over: its reader comes back from where it was.
+                        let shot = self.app.engine.look(&id.to_string()).await.map_err(|_| Ended)?;
                         seen.insert(id, shot.clone());
                         shot
                     }
