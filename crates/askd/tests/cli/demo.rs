@@ -111,7 +111,7 @@ fn t4_t8_t13_all_of_it_shows_every_kind_of_ask_and_leaves_none() {
     demo.line("job         nightly");
     demo.line("timed       auto-deny in");
     demo.line("timed out: auto-denied after 36s");
-    demo.line("no answer arrived within 36s; nobody denied it");
+    demo.has_said("no answer arrived within 36s; nobody denied it");
     assert!(!dir.join("report.txt").exists());
 
     for _ in 0..6 {
