@@ -47,7 +47,8 @@ pub(super) async fn all(
         return Err(Refused::new(StatusCode::TOO_MANY_REQUESTS, wire::Code::CapReached, detail));
     }
     let agents = app.engine.instances();
-    let denies = bulk.iter().all(|one| one.answer.decision == wire::Decision::Deny);
+    // Who may deny and no more is told of each answer what came of it: the denials among them hold.
+    let denies = bulk.iter().any(|one| one.answer.decision == wire::Decision::Deny);
     let refused = refusal_of(connection.peer.as_ref(), &agents, &app.host, denies);
     let (mut given, mut waiting) = (Vec::with_capacity(bulk.len()), Vec::with_capacity(bulk.len()));
     for wire::BulkAnswer { id, answer } in bulk {
