@@ -97,6 +97,41 @@ fn a6_the_gate_holds_for_the_whole_tree_until_the_old_turn_is_over() {
 }
 
 #[test]
+fn a6_a_cancelled_prompt_that_never_ends_shuts_the_gate_for_a_while_only() {
+    let mut stage = Stage::new("agent", &json!({}));
+    let cancel = json!({"method":"session/cancel","params":{"sessionId":"s"}});
+    stage.client(&cancel);
+    // However late the next prompt comes, what is asked right after it may still be of the old turn.
+    stage.pass(Duration::from_secs(3600));
+    stage.prompt(50);
+    let asked = |stage: &mut Stage, id: u64| {
+        stage.clear();
+        stage.agent(&json!({"id":id,"method":"session/request_permission","params":{"sessionId":"s",
+            "toolCall":{"toolCallId":format!("call-{id}")},"options":[]}}));
+        assert_eq!(stage.answers(&json!(id)).is_empty(), !stage.raised.is_empty());
+        !stage.raised.is_empty()
+    };
+    assert!(!asked(&mut stage, 40));
+    stage.pass(Duration::from_secs(29));
+    // Another prompt does not make it longer.
+    stage.prompt(51);
+    assert!(!asked(&mut stage, 41));
+    stage.pass(Duration::from_secs(1));
+    assert!(asked(&mut stage, 42), "the agent goes on without having ended it");
+    // The next cancel shuts it again, until its own results.
+    stage.client(&cancel);
+    assert!(!asked(&mut stage, 43));
+    for prompt in [50, 51] {
+        assert!(!asked(&mut stage, 44 + prompt));
+        stage.agent(&json!({"id":prompt,"result":{"stopReason":"cancelled"}}));
+    }
+    stage.prompt(52);
+    assert!(!asked(&mut stage, 60), "the first one is still not over");
+    stage.agent(&json!({"id":3,"result":{"stopReason":"cancelled"}}));
+    assert!(asked(&mut stage, 61));
+}
+
+#[test]
 fn a7_a_childs_end_withdraws_its_ask() {
     let mut stage = Stage::new("agent", &json!({"subagents":{}}));
     stage.update(

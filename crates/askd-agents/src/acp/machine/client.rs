@@ -8,7 +8,7 @@ use super::super::message::{self, Id, Message};
 use super::super::raw::Object;
 use super::settle::Fate;
 use super::slot::{Askd, ClientAnswer, Dialog, Form, Left, Origin, State};
-use super::{Machine, Pending};
+use super::{ENDING_PATIENCE, Machine, Pending};
 use crate::proxy::Action;
 
 /// Methods of the client that are looked at.
@@ -176,7 +176,11 @@ impl Machine {
         }
         let known = self.sessions.entry(session.to_owned()).or_default();
         known.cancelling = false;
-        // The gate of one that was cancelled stays until its result.
+        // The gate of one that was cancelled stays until its result. From an agent that goes on with the next prompt and
+        // never gives that one, nothing could be asked any more.
+        if !known.ending.is_empty() {
+            known.ending_until.get_or_insert(self.now + ENDING_PATIENCE);
+        }
         known.prompts.push(id.key());
         known.turn += 1;
     }
@@ -186,6 +190,7 @@ impl Machine {
         let below = self.within(session);
         if let Some(known) = self.sessions.get_mut(session) {
             known.ending.clone_from(&known.prompts);
+            known.ending_until = None;
             known.cancelling = known.parent.is_some();
         }
         self.forget_replies(session);

@@ -31,6 +31,9 @@ const RETURN_PATIENCE: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// So many looks one after the other see nobody before that counts: a daemon that was started again is told of surfaces late.
 const LOOKS: u8 = 3;
+/// How long the result of a cancelled prompt is awaited once a newer prompt runs beside it: until then what is asked may
+/// be the cancelled one's.
+const ENDING_PATIENCE: Duration = Duration::from_secs(30);
 /// How long the dialog of a background child waits for its deadline to be known.
 const TIMED_PATIENCE: Duration = Duration::from_millis(300);
 

@@ -1,6 +1,7 @@
 //! What is known of sessions and of the tool calls in them.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use askd_wire::Observation;
 
@@ -22,6 +23,8 @@ pub(super) struct Session {
     pub(super) prompts: Vec<String>,
     /// Those of them that were cancelled.
     pub(super) ending: Vec<String>,
+    /// A newer prompt runs beside them: until when their results are awaited.
+    pub(super) ending_until: Option<Duration>,
     pub(super) turn: u64,
     /// A child that the client cancelled by its own id, and that has not ended yet.
     pub(super) cancelling: bool,
@@ -102,7 +105,8 @@ impl Machine {
         let mut at = session;
         for _ in 0..=self.sessions.len() {
             let Some(known) = self.sessions.get(at) else { return false };
-            if known.cancelling || !known.ending.is_empty() {
+            let awaited = known.ending_until.is_none_or(|until| self.now < until);
+            if known.cancelling || (!known.ending.is_empty() && awaited) {
                 return true;
             }
             match known.parent.as_deref() {
