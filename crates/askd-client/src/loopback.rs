@@ -37,6 +37,9 @@ pub struct LoopbackEvents {
     socket: Socket,
     body: Body,
     text: Vec<u8>,
+    /// Where the next line begins in it, and up to where no line end was found.
+    line: usize,
+    looked: usize,
     data: Vec<u8>,
 }
 
@@ -81,7 +84,8 @@ impl Loopback {
         if head.status != 200 || !is_stream {
             return Err(HttpError::Malformed("it is no stream of events"));
         }
-        Ok(LoopbackEvents { socket, body: Body::new(head.framing), text: Vec::new(), data: Vec::new() })
+        let body = Body::new(head.framing);
+        Ok(LoopbackEvents { socket, body, text: Vec::new(), line: 0, looked: 0, data: Vec::new() })
     }
 
     fn send(
@@ -122,10 +126,12 @@ impl LoopbackEvents {
     pub fn next_data(&mut self, patience: Duration) -> Result<Option<Vec<u8>>, HttpError> {
         self.socket.deadline = Some(Instant::now() + patience);
         loop {
-            while let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.text.drain(..=end).collect();
-                let line = line.strip_suffix(b"\n").unwrap_or(&line);
+            // Each byte is looked at once and moved once, however long the lines are.
+            while let Some(length) = self.text[self.looked..].iter().position(|byte| *byte == b'\n') {
+                let end = self.looked + length;
+                let line = &self.text[self.line..end];
                 let line = line.strip_suffix(b"\r").unwrap_or(line);
+                (self.line, self.looked) = (end + 1, end + 1);
                 if line.is_empty() {
                     if !self.data.is_empty() {
                         return Ok(Some(std::mem::take(&mut self.data)));
@@ -137,6 +143,8 @@ impl LoopbackEvents {
                     self.data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
                 }
             }
+            self.text.drain(..self.line);
+            (self.line, self.looked) = (0, self.text.len());
             if self.body.is_done() {
                 return Ok(None);
             }
