@@ -307,6 +307,10 @@ pub enum Note {
     LateForgotten {
         ask: AskId,
     },
+    /// Its requester says that it went without having got the outcome.
+    Unserved {
+        ask: AskId,
+    },
     /// The requester of an ask without anything to hand over heard so, or did not come back to hear it.
     NothingToTell {
         ask: AskId,

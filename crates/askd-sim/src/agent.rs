@@ -88,6 +88,8 @@ pub(crate) struct Call {
     pub(crate) announced: Option<u64>,
     /// What the person said at the agent's own prompt.
     pub(crate) own: Option<bool>,
+    /// The ask by whose outcome it ran.
+    pub(crate) ran_by: Option<AskId>,
 }
 
 impl Call {

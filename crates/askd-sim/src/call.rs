@@ -34,6 +34,7 @@ impl World {
             requester: None,
             announced: None,
             own: None,
+            ran_by: None,
         });
         tell!(self, None, "agent {} wants to run call {id}, action {what}", self.agents[a].key);
         if self.agents[a].kind == AgentKind::Script {
@@ -204,6 +205,7 @@ impl World {
             Verdict::Allow => {
                 self.check_allowed(c, ask);
                 self.counts.add("ran because it was allowed");
+                self.calls[c].ran_by = ask;
                 self.run_call(c);
             }
             Verdict::Deny => {

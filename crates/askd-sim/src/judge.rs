@@ -9,6 +9,7 @@ use askd_journal::{Position, Positioned};
 
 use crate::agent::{Call, Phase};
 use crate::ledger::{File, Kept};
+use crate::plan::AgentKind;
 use crate::story::tell;
 use crate::world::World;
 
@@ -409,6 +410,8 @@ impl World {
         if stamp.boot == at.boot {
             must(self.clock.now - lost < self.plan.settings.late_answer_ms, "it is too old")?;
         }
+        let allowed = outcome.kind == OutcomeKind::Allowed;
+        must(!(allowed && self.has_served(from, file.ask.id)), "it had served its own call by then")?;
         let chosen = outcome.option.as_ref().and_then(|id| is.options.iter().find(|o| o.id == *id));
         must(chosen.is_none_or(|o| o.kind != ChoiceKind::AllowAlways), "nobody said always")?;
         let over = self.ledger.ends.iter().find(|end| {
@@ -419,6 +422,16 @@ impl World {
             Some(end) => Err(format!("a cancel or an end came between, at {}", end.position)),
             None => Ok(()),
         }
+    }
+
+    /// What was allowed there has run, and this one asks for something else. An agent that was started anew may have run
+    /// it before without anybody knowing.
+    fn has_served(&self, from: AskId, to: AskId) -> bool {
+        let call = |id: &AskId| self.raised.get(id).map(|r| self.requesters[*r].call);
+        let (Some(was), Some(is)) = (call(&from), call(&to)) else { return false };
+        let (then, now) = (&self.calls[was], &self.calls[is]);
+        let anew = then.life != now.life && self.agents[then.agent].kind != AgentKind::Script;
+        then.id != now.id && !anew && then.ran_by == Some(from)
     }
 
     /// The call that the ask was taken for, under that id, was seen like this.

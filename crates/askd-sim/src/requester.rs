@@ -223,8 +223,9 @@ impl World {
         }
         self.requesters[r].waiting = false;
         self.verdict(self.requesters[r].call, verdict, Some(ask));
-        if dies < 11 && self.requesters[r].is_hook() {
-            self.counts.add("hook died after printing");
+        let says_nothing = self.requesters[r].kind == RequesterKind::Script;
+        if dies < 11 && (says_nothing || self.requesters[r].is_hook()) {
+            self.counts.add("requester left after handing over and did not say so");
             self.kill(r);
             return;
         }

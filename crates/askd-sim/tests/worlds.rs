@@ -106,7 +106,7 @@ const HAPPENS: &[&str] = &[
     "ask refused",
     "requester died",
     "requester died before handing over",
-    "hook died after printing",
+    "requester left after handing over and did not say so",
     "requester gave up",
     "requester lost its connection",
     "ran because it was allowed",

@@ -158,7 +158,10 @@ impl State {
             Event::Detached => {
                 let grace_ms = state.ask.requester.grace_ms;
                 state.link = Link::Detached { since: at, grace_ms };
+                state.left = true;
             }
+            // To this daemon or to another one: the link itself is a note.
+            Event::Reattached => state.left = false,
             Event::HandedBack { at, why } => {
                 state.link = Link::HandedBack { at: at.clone(), why: why.clone() };
             }
@@ -190,7 +193,6 @@ impl State {
                 state.delivery = Delivery::Expired;
                 state.lost_at = Some(at);
             }
-            // `reattached` is for the log: the link itself is a note.
             _ => {}
         }
     }
@@ -231,6 +233,8 @@ impl State {
             delivery: Delivery::None,
             lost_at: None,
             late: Late::None,
+            left: false,
+            reached: false,
             remote_shown_at: None,
             failed: Vec::new(),
             over_at: None,
@@ -321,6 +325,11 @@ impl State {
                 self.index(*ask, now);
                 self.touched.insert(*ask);
             }
+            Note::Unserved { ask } => {
+                if let Some(state) = self.asks.get_mut(ask) {
+                    state.reached = false;
+                }
+            }
             Note::NothingToTell { ask } => {
                 if let Some(state) = self.asks.get_mut(ask) {
                     state.heard = true;
@@ -339,6 +348,8 @@ impl State {
             if state.is_unheard() {
                 state.over_at = Some(now);
             }
+            state.left = false;
+            state.reached |= state.outcome.is_some();
             let old = std::mem::replace(&mut state.link, Link::Attached(link));
             self.unlink(id, &old);
             self.links.entry(link).or_default().insert(id);
@@ -362,5 +373,6 @@ fn settle(state: &mut AskState, outcome: Outcome) {
     if outcome.cause == Cause::RequesterGone {
         state.lost_at = Some(outcome.at);
     }
+    state.reached = !state.left;
     state.outcome = Some(outcome);
 }

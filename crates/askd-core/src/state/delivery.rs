@@ -45,9 +45,12 @@ impl State {
         // Losing the requester is no cancel: what was decided may still serve the same call.
         if matches!(cause, Cause::RequesterGone | Cause::RequesterLimit) && !ask.is_open() {
             let why = cause.name().to_owned();
-            let expired =
-                (ask.delivery == Delivery::Pending).then(|| record(id, now, Event::DeliveryExpired { why }));
-            return Handled::done(expired.into_iter().collect());
+            let mut changes = Vec::new();
+            if ask.delivery == Delivery::Pending {
+                changes.push(record(id, now, Event::DeliveryExpired { why }));
+                changes.push(Change::Note(Note::Unserved { ask: id }));
+            }
+            return Handled::done(changes);
         }
         let mut changes = cancel(id, ask, cause, note, now);
         // It says so itself.

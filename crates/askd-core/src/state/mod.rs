@@ -103,6 +103,11 @@ pub struct AskState {
     /// When the requester was lost for a transient cause without having got an outcome.
     pub lost_at: Option<Stamp>,
     pub late: Late,
+    /// Its requester was seen to go, and not to come back.
+    left: bool,
+    /// Its requester may have been there when it was settled, or since: what was decided may have served its call, whoever
+    /// says so or not.
+    reached: bool,
     /// When a remote surface first showed it.
     pub remote_shown_at: Option<Stamp>,
     /// Names of surfaces that could not show it.
@@ -463,6 +468,8 @@ impl State {
                     session.discount(ask.ask.requester.token);
                 }
                 ask.recalled = closed;
+                // Whom the life before told is not known.
+                ask.reached |= ask.outcome.is_some();
                 // Nobody gives a new late answer across boots, whose clock cannot be trusted that far.
                 let long_lost = ask.lost_at.is_some_and(|lost| lost.boot != now.boot);
                 if long_lost && ask.late == Late::None && ask.kept_answer().is_none() {

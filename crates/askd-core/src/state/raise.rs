@@ -183,11 +183,10 @@ impl State {
             if !same || !same_turn || old.elapsed(answer.lost_at, now) >= late_answer_ms {
                 continue;
             }
-            // What was settled may have reached its call although nobody said so; then it serves no other call, unless
-            // the agent was started anew since.
-            let may_have_served = !matches!(old.late, Late::Recorded(_));
-            let anew = restarted(was.requester.instance.as_ref(), ask.requester.instance.as_ref());
-            if may_have_served && !anew && is_other_call(was, ask) {
+            // What its requester was there to hear may have served its call although nobody said so; then it serves no
+            // other call, unless the agent was started anew since.
+            let may_have_served = old.reached && !matches!(old.late, Late::Recorded(_));
+            if may_have_served && !is_started_anew(was, ask) && is_other_call(was, ask) {
                 continue;
             }
             if answer.decision == Decision::Allow
@@ -260,11 +259,23 @@ fn restarted(asked: Option<&crate::Instance>, comes: Option<&crate::Instance>) -
     asked.zip(comes).is_some_and(|(asked, comes)| asked != comes)
 }
 
-/// They are about different calls of the agent, as far as that is known; a hook serves one call only.
+/// The agent that asked is gone, and another process goes on with its session. Each run of a script is a process of its
+/// own, which says nothing of what the one before did.
+fn is_started_anew(was: &Ask, is: &Ask) -> bool {
+    let script = was.requester.kind == RequesterKind::Script || is.requester.kind == RequesterKind::Script;
+    !script && restarted(was.requester.instance.as_ref(), is.requester.instance.as_ref())
+}
+
+/// They are about different calls of the agent, or nobody can tell. A requester's own key names one call; the same key
+/// from another requester is another one's.
 fn is_other_call(was: &Ask, is: &Ask) -> bool {
+    let (then, now) = (&was.requester, &is.requester);
+    if then.kind != RequesterKind::Hook && then.token == now.token && was.key == is.key {
+        return false;
+    }
     match (&was.lineage.call, &is.lineage.call) {
         (Some(was), Some(is)) => was != is,
-        _ => was.requester.kind == RequesterKind::Hook,
+        _ => true,
     }
 }
 

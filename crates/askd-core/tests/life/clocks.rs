@@ -166,7 +166,8 @@ fn c1_an_undelivered_answer_waits_out_the_grace_and_then_the_late_span() {
     world.pass(1);
     assert_eq!(world.ask(ask).delivery, Delivery::Expired);
     world.pass(59_999);
-    let next = world.raise(&again(&raise, 2));
+    // The same request, that it got the answer to nobody knows.
+    let next = world.raise(&Raise { key: raise.key.clone(), token: raise.token, ..again(&raise, 2) });
     assert_eq!(world.outcome(next).late_of, Some(ask));
 }
 

@@ -393,6 +393,73 @@ fn c10_what_may_have_reached_its_call_serves_no_other_call_of_the_same_process()
 }
 
 #[test]
+fn c5_what_a_requester_may_have_heard_serves_no_other_one() {
+    use askd_core::ask::RequesterKind;
+    for kind in [RequesterKind::Script, RequesterKind::Library, RequesterKind::Proxy, RequesterKind::Spool] {
+        let lost = Raise { kind, grace_ms: 0, instance: Some(instance(1)), ..raise(1, "a") };
+        // It read the reply, did what it was allowed to do, and said nothing of it.
+        let heard = || {
+            let mut world = world();
+            let ask = world.raise(&lost);
+            world.answer(ask, Decision::Allow).unwrap();
+            world.close(&lost);
+            assert_eq!(world.ask(ask).delivery, Delivery::Expired);
+            (world, ask)
+        };
+        let (mut world, ask) = heard();
+        assert!(is_asked(&mut world, &again(&lost, 2)), "{kind:?}");
+        // The same request asks again, because it lost the reply.
+        let same = world.raise(&Raise { key: lost.key.clone(), token: lost.token, ..again(&lost, 3) });
+        assert_eq!(world.outcome(same).late_of, Some(ask), "{kind:?}");
+        // Another one that gave itself the same key.
+        let (mut world, _) = heard();
+        assert!(is_asked(&mut world, &Raise { key: lost.key.clone(), ..again(&lost, 2) }), "{kind:?}");
+        // The same one with another request.
+        assert!(is_asked(&mut world, &Raise { token: lost.token, ..again(&lost, 3) }), "{kind:?}");
+        // Who told it is not known after a crash.
+        let (mut world, _) = heard();
+        world.crash();
+        assert!(is_asked(&mut world, &again(&lost, 2)), "{kind:?}");
+        // Every run of a script is another process; that of an agent is not.
+        let (mut world, _) = heard();
+        let other = Raise { instance: Some(instance(2)), ..again(&lost, 2) };
+        assert_eq!(is_asked(&mut world, &other), kind == RequesterKind::Script, "{kind:?}");
+    }
+}
+
+#[test]
+fn c1_what_was_decided_while_the_requester_was_away_serves_the_same_call() {
+    let lost = Raise { grace_ms: 10_000, ..raise(1, "a") };
+    let away = |then: fn(&mut World, &Raise)| {
+        let lost = lost.clone();
+        let mut world = world();
+        let ask = world.raise(&lost);
+        world.close(&lost);
+        world.answer(ask, Decision::Allow).unwrap();
+        then(&mut world, &lost);
+        world.pass(30_000);
+        assert_eq!(world.ask(ask).delivery, Delivery::Expired);
+        is_asked(&mut world, &again(&lost, 2))
+    };
+    assert!(!away(|_, _| {}));
+    // It came back and heard it.
+    assert!(away(|world, lost| {
+        world.raise(lost);
+        world.close(lost);
+    }));
+    // A crash, in which it may have come back and gone again.
+    assert!(away(|world, _| world.crash()));
+    // It was there when the daemon was killed, and nobody saw it go.
+    let mut world = world();
+    let ask = world.raise(&lost);
+    world.crash();
+    world.answer(ask, Decision::Allow).unwrap();
+    world.pass(30_000);
+    assert_eq!(world.ask(ask).delivery, Delivery::Expired);
+    assert!(is_asked(&mut world, &again(&lost, 2)));
+}
+
+#[test]
 fn c6_the_span_ends_by_the_clock_and_not_by_a_tick() {
     // Nobody has acted on its end yet.
     for (late, counts) in [(59_999, true), (60_000, false)] {

@@ -61,6 +61,10 @@ pub struct MAsk {
     heard: bool,
     /// It had got what was decided.
     told: bool,
+    /// It was seen to go, and did not come back.
+    left: bool,
+    /// It may have been there when that was decided, or since.
+    near: bool,
     turn_over: bool,
 }
 
@@ -107,6 +111,7 @@ impl MAsk {
     fn settle(&mut self, kind: OutcomeKind, cause: Cause, option: Option<String>, now: When) {
         assert!(self.outcome.is_none(), "one outcome");
         self.outcome = Some((kind, cause, option));
+        self.near = !self.left;
         if self.verdict().is_some() {
             self.delivery = Delivery::Pending;
         } else if cause == Cause::RequesterGone {

@@ -63,6 +63,7 @@ impl Model {
                 ask.late = Late::Over;
             }
             ask.heard = ask.told;
+            ask.near |= !ask.is_open();
             ask.turn_over = !self.live.contains_key(&ask.ask.lineage.session);
             if ask.link != Link::Back {
                 let grace = ms(ask.ask.requester.grace_ms).max(min);
@@ -168,6 +169,7 @@ impl Model {
                     if grace == 0 {
                         ask.lose(now);
                     }
+                    ask.left |= ask.is_open();
                 }
             }
             Command::AgentGone { instance } => {
@@ -232,6 +234,8 @@ impl Model {
             ask.over = ask.over.map(|_| now.at);
             if ask.link != Link::Back {
                 ask.link = Link::On(raise.link);
+                ask.near |= !ask.is_open();
+                ask.left = false;
             }
             return "reattached";
         }
@@ -266,6 +270,8 @@ impl Model {
             over: None,
             heard: false,
             told: false,
+            left: false,
+            near: false,
             turn_over: false,
         };
         let fits = |old: &&mut MAsk| {
@@ -276,11 +282,15 @@ impl Model {
             let may = |d| d == Decision::Deny || plain(&ask.options, d).is_some();
             let in_time = old.lost.is_some_and(|lost| now.at - lost.at < ms(self.settings.late_answer_ms));
             let named = Some(old.ask.id) == raise.supersedes;
-            let processes = old.ask.requester.instance.as_ref().zip(ask.requester.instance.as_ref());
-            let hook = old.ask.requester.kind == RequesterKind::Hook;
+            let (then, comes) = (&old.ask.requester, &ask.requester);
+            let of_kind = |kind| then.kind == kind || comes.kind == kind;
+            let processes = then.instance.as_ref().zip(comes.instance.as_ref()).filter(|(a, b)| a != b);
+            let anew = processes.is_some() && !of_kind(RequesterKind::Script);
+            let request = then.kind != RequesterKind::Hook && then.token == comes.token;
             let calls = was.call.as_ref().zip(is.call.as_ref());
-            let other_call = calls.map_or(hook, |(a, b)| a != b) && processes.is_none_or(|(a, b)| a == b);
-            if !matches!(old.late, Late::Kept(_)) && other_call {
+            let same_call = calls.is_some_and(|(a, b)| a == b) || request && old.ask.key == ask.key;
+            // It may have heard it, and done what it was allowed to do.
+            if old.near && !matches!(old.late, Late::Kept(_)) && !same_call && !anew {
                 return false;
             }
             same && same_turn && in_time && !named && old.ask.digest == digest && old.kept().is_some_and(may)
@@ -344,7 +354,11 @@ impl Model {
             (None, _) => return "unknown",
             (Some(ask), Cause::HandedBack) if !ask.is_open() => return "settled already",
             (Some(ask), Cause::HandedBack) => ask.link = Link::Back,
-            (Some(ask), Cause::RequesterGone | Cause::RequesterLimit) if !ask.is_open() => ask.lose(now),
+            (Some(ask), Cause::RequesterGone | Cause::RequesterLimit) if !ask.is_open() => {
+                // It has not got it, and says so.
+                ask.near &= ask.delivery != Delivery::Pending;
+                ask.lose(now);
+            }
             (Some(ask), cause) => {
                 ask.cancel(cause, now);
                 // It says so itself.
