@@ -115,7 +115,8 @@ pub enum CommitError {
     /// that another stream holds, with that holder.
     #[error("conflict on {streams:?} {claims:?}")]
     Conflict { streams: Vec<StreamId>, claims: Vec<Claim> },
-    /// The engine cannot tell whether it was written: look for the entries' ids before anything else.
+    /// The engine cannot tell whether it was written: look for the entries' ids before anything else. What is not there
+    /// may still come back with the next start, until [`Journal::settle`] says that it cannot.
     #[error("the journal cannot tell whether the batch was written: {0}")]
     Unknown(String),
     /// Nothing was written.
@@ -180,6 +181,9 @@ pub trait Journal: Reader {
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError>;
     /// Writes something that leaves everything as it is, durably: whether a commit could succeed now.
     fn try_writing(&mut self) -> Result<(), JournalError>;
+    /// After [`CommitError::Unknown`]: sees to it that what is not there now never will be. `Ok`: the batch is there, or
+    /// nowhere. Otherwise everything that was in doubt is so still.
+    fn settle(&mut self) -> Result<(), JournalError>;
     /// Other daemons may write to it at the same time, so that what only one may do has to be claimed here.
     fn is_shared(&self) -> bool;
     /// A second view for queries, usable on another thread, seeing everything that was committed.

@@ -110,6 +110,10 @@ impl Journal for Disk {
         self.inner.try_writing()
     }
 
+    fn settle(&mut self) -> Result<(), JournalError> {
+        self.inner.settle()
+    }
+
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
         self.inner.prune(closed_before_wall_ms, limit)
     }

@@ -9,8 +9,8 @@ use askd_core::event::{CallInfo, Scope, SurfaceInfo};
 use askd_core::id::StreamId;
 use askd_core::state::AskState;
 use askd_core::{
-    AskId, BootId, Decision, Hash256, Instance, LinkId, Now, Overrides, Refusal, SessionKey, Settings,
-    SurfaceId,
+    AskId, BootId, Decision, Hash256, Instance, LinkId, Now, OutcomeKind, Overrides, Refusal, SessionKey,
+    Settings, SurfaceId,
 };
 use askd_journal::{Fault, Faults, HeadState, MemoryJournal, MemoryStore, Reader};
 use askd_writer::{Batched, Ids, Writer};
@@ -35,6 +35,13 @@ struct Rig {
     starts: u128,
 }
 
+fn answer_of(command: &Command) -> Answer {
+    match command {
+        Command::Answer(answer) => answer.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 impl Rig {
     fn new(settings: Settings) -> Self {
         let now = Now { boot: BootId(Uuid::from_u128(1)), boot_ms: 1_000_000, wall_ms: 1_800_000_000_000 };
@@ -55,8 +62,13 @@ impl Rig {
         (Writer::open(journal, settings.clone(), ids, Box::new(()), now).unwrap(), faults)
     }
 
+    /// The process ends before the next one starts.
     fn restart(&mut self) {
         self.starts += 1;
+        drop(std::mem::replace(
+            &mut self.writer,
+            Self::open(&MemoryStore::new(), &self.settings, self.now, 0).0,
+        ));
         (self.writer, self.faults) = Self::open(&self.store, &self.settings, self.now, self.starts);
     }
 
@@ -199,6 +211,55 @@ fn a_batch_of_which_nobody_knew_whether_it_was_written_is_told_with_the_next_one
     let told = rig.batch(&[Command::Tick]).committed;
     assert_eq!(told.iter().map(|e| e.entry.event.name()).collect::<Vec<_>>(), ["settled"]);
     assert!(rig.batch(&[Command::Tick]).committed.is_empty(), "once");
+}
+
+const IN_DOUBT: &str = "cannot be told yet";
+
+fn not_recorded(reply: Result<Reply, Refusal>) -> String {
+    match reply {
+        Err(Refusal::NotRecorded(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_a_crash_may_bring_back_is_not_said_to_be_lost() {
+    let mut rig = rig();
+    let id = rig.raise(raise(1));
+    let allow = rig.allow(id);
+    rig.faults.inject(Fault::UnknownUnseen { settles: usize::MAX });
+    let why = not_recorded(rig.run(allow.clone()));
+    assert!(why.contains(IN_DOUBT), "{why}");
+    // Nothing is done meanwhile, as it might contradict that.
+    let deny = Command::Answer(Answer { decision: Decision::Deny, ..answer_of(&allow) });
+    for _ in 0..3 {
+        let wanted = rig.writer.poll_timeout(rig.now).expect("it is looked again without being asked");
+        assert!(wanted.0 <= 1_000, "{wanted:?}");
+        let why = not_recorded(rig.run(deny.clone()));
+        assert!(why.contains(IN_DOUBT), "{why}");
+        assert!(rig.ask(id).is_open());
+    }
+    rig.restart();
+    assert_eq!(rig.ask(id).outcome.as_ref().map(|o| o.kind), Some(OutcomeKind::Allowed));
+}
+
+#[test]
+fn what_is_said_to_be_lost_does_not_come_back() {
+    // Settled at once, or after the doubt was told.
+    for settles in [0, 1, 3] {
+        let mut rig = rig();
+        let id = rig.raise(raise(1));
+        let allow = rig.allow(id);
+        rig.faults.inject(Fault::UnknownUnseen { settles });
+        let why = not_recorded(rig.run(allow));
+        assert_eq!(why.contains(IN_DOUBT), settles > 0, "{why}");
+        for _ in 1..settles {
+            assert!(not_recorded(rig.run(Command::Tick)).contains(IN_DOUBT));
+        }
+        rig.run(Command::Tick).unwrap();
+        rig.restart();
+        assert!(rig.ask(id).is_open(), "{settles}");
+    }
 }
 
 #[test]

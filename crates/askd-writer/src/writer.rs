@@ -184,14 +184,38 @@ impl<J: Journal> Writer<J> {
         if !self.unloaded.is_empty() {
             self.reload(&[], now)?;
         }
-        let Some(batch) = &self.doubt else { return Ok(Vec::new()) };
+        let Some(batch) = self.doubt.take() else { return Ok(Vec::new()) };
+        let found = self.is_written(&batch).and_then(|written| match written {
+            true => self.entries_of(&batch, now),
+            false => Ok(Vec::new()),
+        });
+        found.inspect_err(|_| self.doubt = Some(batch)).map_err(|error| still_in_doubt(&error))
+    }
+
+    /// Never a guess: the first entry's own id tells whether a batch is there, and that it is not counts only when it can
+    /// no longer come back.
+    fn is_written(&mut self, batch: &Batch) -> Result<bool, JournalError> {
+        let Some((stream, id)) = batch.appends.iter().find_map(|a| Some((&a.stream, a.entries.first()?.id)))
+        else {
+            return self.journal.settle().map(|()| false);
+        };
+        if self.journal.contains(stream, id)? {
+            return Ok(true);
+        }
+        self.journal.settle()?;
+        self.journal.contains(stream, id)
+    }
+
+    /// The entries of a batch that was written and is not in memory.
+    fn entries_of(&mut self, batch: &Batch, now: Now) -> Result<Vec<Positioned>, JournalError> {
         let mut entries = Vec::new();
         for append in &batch.appends {
             let ids: BTreeSet<_> = append.entries.iter().map(|e| e.id).collect();
             let there = self.journal.read(&append.stream)?;
             entries.extend(there.into_iter().filter(|e| ids.contains(&e.entry.id)));
         }
-        self.doubt = None;
+        let touched: Vec<_> = batch.appends.iter().map(|a| a.stream.clone()).collect();
+        self.reload(&touched, now)?;
         Ok(entries)
     }
 
@@ -341,12 +365,10 @@ impl<J: Journal> Writer<J> {
                 };
             }
             Err(CommitError::Unknown(why)) => {
-                // Never guess: the entry's own id tells whether the batch is there.
-                let first = batch.appends.iter().find_map(|a| Some((&a.stream, a.entries.first()?.id)));
-                match first.map(|(stream, id)| self.journal.contains(stream, id)) {
-                    Some(Ok(true)) => return Settled::Written(None),
-                    Some(Ok(false)) | None => why,
-                    Some(Err(error)) => {
+                match self.is_written(batch) {
+                    Ok(true) => return Settled::Written(None),
+                    Ok(false) => why,
+                    Err(error) => {
                         self.doubt = Some(batch.clone());
                         format!("whether it was recorded cannot be told yet: {error}")
                     }
@@ -424,6 +446,11 @@ enum Settled {
     Written(Option<Committed>),
     Again,
     NotWritten(String),
+}
+
+/// What comes after a batch in doubt is certainly not recorded itself.
+fn still_in_doubt(error: &JournalError) -> JournalError {
+    JournalError::Other(format!("whether what came before was recorded cannot be told yet: {error}"))
 }
 
 fn not_recorded(commands: &[Command], why: &str) -> Batched {

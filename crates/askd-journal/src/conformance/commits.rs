@@ -164,6 +164,16 @@ pub(super) fn tried(journal: &mut dyn Journal) {
     assert_eq!(picture(journal, &[]), before);
 }
 
+pub(super) fn settling(journal: &mut dyn Journal) {
+    let all: Vec<_> = (1..=3).map(ask).collect();
+    for stream in &all {
+        journal.commit(&batch([one(stream, 0, OPEN)])).unwrap();
+        let before = picture(journal, &[]);
+        journal.settle().unwrap();
+        assert_eq!(picture(journal, &[]), before);
+    }
+}
+
 pub(super) fn empty(journal: &mut dyn Journal) {
     assert_eq!(journal.commit(&Batch::default()).unwrap(), Committed { first: 1, last: 0 });
     journal.commit(&batch([some(&ask(1), 0, 2, OPEN)])).unwrap();

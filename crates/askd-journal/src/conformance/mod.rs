@@ -29,6 +29,7 @@ pub const CASES: &[(&str, Case)] = &[
     ("an entry is committed once", commits::entry_once),
     ("a batch may be empty, and an append too", commits::empty),
     ("trying to write changes nothing", commits::tried),
+    ("settling without a doubt changes nothing", commits::settling),
     ("a large batch is one commit", commits::large_batch),
     ("a large body is kept", commits::large_body),
     ("odd names are names", commits::odd_names),

@@ -20,6 +20,9 @@ pub enum Fault {
     UnknownWritten,
     /// The batch is not written; the caller hears `Unknown`.
     UnknownLost,
+    /// The batch is not seen, and the caller hears `Unknown`; after a crash it is there, unless something was written
+    /// before, or it was settled. Settling fails so many times.
+    UnknownUnseen { settles: usize },
     /// Another daemon looks at the store between the caller's read and this commit, and commits the batch that it
     /// makes first.
     Rival(Rival),
@@ -44,6 +47,7 @@ impl fmt::Debug for Fault {
             Self::Broken(_) => "Broken",
             Self::UnknownWritten => "UnknownWritten",
             Self::UnknownLost => "UnknownLost",
+            Self::UnknownUnseen { .. } => "UnknownUnseen",
             Self::Rival(_) => "Rival",
         })
     }

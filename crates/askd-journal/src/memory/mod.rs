@@ -31,7 +31,7 @@ impl MemoryStore {
 
     /// One more daemon on this store.
     pub fn open(&self) -> MemoryJournal {
-        MemoryJournal { view: MemoryReader { store: self.clone(), faults: Faults::default() } }
+        MemoryJournal { view: MemoryReader { store: self.clone(), faults: Faults::default() }, unseen: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Store> {
@@ -43,6 +43,8 @@ impl MemoryStore {
 #[derive(Debug)]
 pub struct MemoryJournal {
     view: MemoryReader,
+    /// What a crash brings back, and how often settling that fails.
+    unseen: Option<(Batch, usize)>,
 }
 
 impl MemoryJournal {
@@ -116,6 +118,16 @@ impl Reader for MemoryReader {
     }
 }
 
+impl Drop for MemoryJournal {
+    /// The process ends, and whoever starts next finds what its log held.
+    fn drop(&mut self) {
+        if let Some((batch, _)) = self.unseen.take() {
+            // What does not fit any more was overwritten by others.
+            let _ = self.view.store.lock().commit(&batch);
+        }
+    }
+}
+
 impl Reader for MemoryJournal {
     fn head(&self, stream: &StreamId) -> Result<Option<(Version, Head)>, JournalError> {
         self.view.head(stream)
@@ -156,7 +168,13 @@ impl Journal for MemoryJournal {
         let store = &self.view.store;
         let path = || self.describe();
         match self.view.faults.next() {
-            None | Some(Fault::Pass) => store.lock().commit(batch),
+            None | Some(Fault::Pass) => {
+                let done = store.lock().commit(batch);
+                if done.is_ok() {
+                    self.unseen = None;
+                }
+                done
+            }
             Some(Fault::Full) => Err(JournalError::Full { path: path() }.into()),
             Some(Fault::ReadOnly) => {
                 Err(JournalError::ReadOnly { path: path(), detail: "injected".to_owned() }.into())
@@ -171,9 +189,14 @@ impl Journal for MemoryJournal {
                 self.view.faults.fired(Fired::Unknown { written: false });
                 Err(CommitError::Unknown("the connection was lost before the commit".to_owned()))
             }
+            Some(Fault::UnknownUnseen { settles }) => {
+                self.unseen = Some((batch.clone(), settles));
+                self.view.faults.fired(Fired::Unknown { written: false });
+                Err(CommitError::Unknown("the log could not be synced".to_owned()))
+            }
             Some(Fault::Rival(write)) => {
                 // The store is not locked while the rival looks at it: it reads as every other daemon does.
-                let rival = Self { view: MemoryReader { store: store.clone(), faults: Faults::default() } };
+                let rival = store.open();
                 let theirs = write(&rival);
                 let outcome = shape::check(&theirs)
                     .map_err(CommitError::from)
@@ -187,6 +210,19 @@ impl Journal for MemoryJournal {
     /// Takes none of the faults that wait for commits.
     fn try_writing(&mut self) -> Result<(), JournalError> {
         Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), JournalError> {
+        match &mut self.unseen {
+            Some((_, settles)) if *settles > 0 => {
+                *settles -= 1;
+                Err(JournalError::Full { path: self.describe() })
+            }
+            _ => {
+                self.unseen = None;
+                Ok(())
+            }
+        }
     }
 
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {

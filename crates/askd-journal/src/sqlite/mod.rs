@@ -178,6 +178,10 @@ impl Journal for SqliteJournal {
         write::try_writing(&self.view)
     }
 
+    fn settle(&mut self) -> Result<(), JournalError> {
+        write::settle(&self.view)
+    }
+
     fn prune(&mut self, closed_before_wall_ms: i64, limit: usize) -> Result<usize, JournalError> {
         prune::prune(&self.view, closed_before_wall_ms, limit)
     }

@@ -290,13 +290,27 @@ pub(super) fn index_all(view: &View) -> Result<(), JournalError> {
 const LEAST_ROOM: u64 = 1 << 20;
 
 /// A page is changed and changed back: SQLite writes nothing for a value that stays the same.
-pub(super) fn try_writing(view: &View) -> Result<(), JournalError> {
+fn write_nothing_new(view: &View) -> Result<(), JournalError> {
     let transaction = Transaction::begin(view)?;
     for change in ["+", "-"] {
         let change = format!("UPDATE mark SET position = position {change} 1 WHERE name = 'pruned'");
         view.statement(&change)?.execute([]).at(view.path())?;
     }
-    transaction.commit().map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+/// A commit that failed may have left its pages in the log, behind what is known to be in it, where a start would find
+/// them. With the log emptied they are gone; the next commit that succeeds takes their place, and what of them is longer
+/// than it does not fit to it.
+pub(super) fn settle(view: &View) -> Result<(), JournalError> {
+    if matches!(view.empty_log(), Ok(true)) {
+        return Ok(());
+    }
+    write_nothing_new(view)
+}
+
+pub(super) fn try_writing(view: &View) -> Result<(), JournalError> {
+    write_nothing_new(view)?;
     // A single page may find a place in the log where a whole commit does not.
     match rustix::fs::statvfs(view.path()) {
         Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_ROOM => {
