@@ -284,7 +284,9 @@ impl World {
         let chosen = chosen.ok_or("it names no option that was offered")?;
         let sent = self.said.iter().any(|said| {
             let answer = &said.answer;
-            answer.ask == ask.id
+            // What comes twice may be refused and taken; what a crash brings back was handled once.
+            !(self.reviving && said.lost)
+                && answer.ask == ask.id
                 && answer.digest == ask.digest
                 && answer.refused.is_none()
                 && OutcomeKind::from(answer.decision) == outcome.kind

@@ -382,12 +382,24 @@ impl World {
             }
             self.counts.add("journal full");
         } else if waiting == 0 && dice.permille(plan.unknown) {
-            if dice.percent(50) {
-                faults.inject(Fault::UnknownWritten);
-                self.counts.add("unknown and written");
-            } else {
-                faults.inject(Fault::UnknownLost);
-                self.counts.add("unknown and lost");
+            match dice.below(4) {
+                0 | 1 => {
+                    faults.inject(Fault::UnknownWritten);
+                    self.counts.add("unknown and written");
+                }
+                2 => {
+                    faults.inject(Fault::UnknownLost);
+                    self.counts.add("unknown and lost");
+                }
+                _ => {
+                    let settles = usize::try_from(dice.below(8)).unwrap_or(0);
+                    faults.inject(Fault::UnknownUnseen { settles });
+                    self.counts.add("unknown and unseen");
+                    // The disk is as bad as before when the process ends.
+                    if dice.percent(50) {
+                        daemon.bomb.arm(Some(*dice.pick(&Point::ALL)));
+                    }
+                }
             }
             if dice.permille(plan.blind) {
                 faults.break_reads(1);
@@ -436,6 +448,14 @@ impl World {
     pub(crate) fn crash(&mut self, d: usize, in_hand: &[Mail]) {
         if self.daemons[d].writer.take().is_none() {
             return;
+        }
+        // What its log held and nobody could see comes back with the next start.
+        self.reviving = true;
+        let revived = self.absorb(d);
+        self.reviving = false;
+        if revived > 0 {
+            self.counts.add("unseen until a crash");
+            self.wake_others(d);
         }
         let life = self.daemons[d].life;
         self.daemons[d].bomb.arm(None);

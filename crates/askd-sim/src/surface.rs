@@ -213,7 +213,7 @@ impl World {
 
     fn note_said(&mut self, s: usize, answer: &Answer) -> Sender {
         let said = self.said.len();
-        self.said.push(Said { answer: answer.clone(), surface: s, settled: false });
+        self.said.push(Said { answer: answer.clone(), surface: s, settled: false, lost: false });
         Sender::Answerer { surface: s, said }
     }
 
@@ -269,6 +269,10 @@ impl World {
                         "answer refused"
                     }
                 });
+                if let Refusal::NotRecorded(why) = refusal {
+                    self.said[said].lost =
+                        !why.contains("was recorded cannot be told yet") || why.contains("what came before");
+                }
                 matches!(refusal, Refusal::NotRecorded(_))
             }
         };

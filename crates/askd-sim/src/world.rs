@@ -89,6 +89,8 @@ pub(crate) struct Said {
     pub(crate) surface: usize,
     /// An outcome of this answer was acknowledged.
     pub(crate) settled: bool,
+    /// Its person was told that it was not recorded.
+    pub(crate) lost: bool,
 }
 
 pub(crate) struct World {
@@ -107,6 +109,8 @@ pub(crate) struct World {
     pub(crate) requesters: Vec<Requester>,
     pub(crate) surfaces: Vec<Surface>,
     pub(crate) said: Vec<Said>,
+    /// What is read now came back with a crash.
+    pub(crate) reviving: bool,
     /// Who raised an ask, from the moment at which the daemon read the request.
     pub(crate) raised: BTreeMap<AskId, usize>,
     /// For which call an answer was used; by the ask at which the person gave it.
@@ -171,6 +175,7 @@ impl World {
             requesters: Vec::new(),
             surfaces: Vec::new(),
             said: Vec::new(),
+            reviving: false,
             raised: BTreeMap::new(),
             justified: BTreeMap::new(),
             sent: Sent::default(),

@@ -364,16 +364,14 @@ impl<J: Journal> Writer<J> {
                     Err(error) => Settled::NotWritten(error.to_string()),
                 };
             }
-            Err(CommitError::Unknown(why)) => {
-                match self.is_written(batch) {
-                    Ok(true) => return Settled::Written(None),
-                    Ok(false) => why,
-                    Err(error) => {
-                        self.doubt = Some(batch.clone());
-                        format!("whether it was recorded cannot be told yet: {error}")
-                    }
+            Err(CommitError::Unknown(why)) => match self.is_written(batch) {
+                Ok(true) => return Settled::Written(None),
+                Ok(false) => why,
+                Err(error) => {
+                    self.doubt = Some(batch.clone());
+                    format!("whether it was recorded cannot be told yet: {error}")
                 }
-            }
+            },
             Err(CommitError::Failed(error)) => error.to_string(),
         };
         let touched: Vec<_> = batch.appends.iter().map(|a| a.stream.clone()).collect();
