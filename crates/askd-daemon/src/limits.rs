@@ -52,6 +52,8 @@ impl Kind {
 
 /// Most observations of one request; more could never be taken.
 pub(crate) const MOST_OBSERVATIONS: usize = 20_000;
+/// Event streams of all owners; each that is not read may hold some hundred KiB.
+pub(crate) const MOST_STREAMS: usize = 1024;
 /// Sessions and processes that are told apart.
 const MOST_KNOWN: usize = 4096;
 
@@ -130,49 +132,55 @@ fn refusal(kind: Kind, who: &Who, rate: Rate, wait_ms: u64) -> String {
     )
 }
 
-/// Connections of each process on one socket.
+/// Places of one kind, by owner. What one has, as a part of all there are, is at most the square of what is left then: no
+/// one owner can take all, and no few together.
 #[derive(Debug, Clone)]
 pub(crate) struct Seats {
-    most: usize,
-    taken: Arc<Mutex<BTreeMap<u32, usize>>>,
+    all: usize,
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    each: BTreeMap<Owner, usize>,
 }
 
 impl Seats {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, taken: Arc::default() }
+    pub(crate) fn new(all: usize) -> Self {
+        Self { all, taken: Arc::default() }
     }
 
-    pub(crate) fn most(&self) -> usize {
-        self.most
-    }
-
-    /// A seat for one more connection of this process, until it is dropped; `None`: it has as many as it may.
-    pub(crate) fn take(&self, pid: u32) -> Option<Seat> {
+    /// A place for one more of this owner's, until it is dropped; `Err`: it has so many, and may have no more now.
+    pub(crate) fn take(&self, owner: &Owner) -> Result<Seat, usize> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = taken.entry(pid).or_default();
-        // Who is not known is limited by the number of all connections only.
-        if *count >= self.most && pid != 0 {
-            return None;
+        let own = taken.each.get(owner).copied().unwrap_or(0);
+        let left = self.all.saturating_sub(taken.all + 1);
+        // The last place but one is somebody's who has none.
+        if taken.all >= self.all || own > 0 && (own + 1) * self.all > left * left {
+            return Err(own);
         }
-        *count += 1;
-        Some(Seat { pid, of: self.clone() })
+        taken.all += 1;
+        *taken.each.entry(owner.clone()).or_default() += 1;
+        Ok(Seat { owner: owner.clone(), of: self.clone() })
     }
 }
 
-/// One connection's place.
+/// One place.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    pid: u32,
+    owner: Owner,
     of: Seats,
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.of.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = taken.get_mut(&self.pid) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                taken.remove(&self.pid);
+        taken.all = taken.all.saturating_sub(1);
+        if let Some(own) = taken.each.get_mut(&self.owner) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                taken.each.remove(&self.owner);
             }
         }
     }
@@ -234,14 +242,28 @@ mod tests {
     }
 
     #[test]
-    fn s7_one_process_has_so_many_connections_and_no_more() {
-        let seats = Seats::new(2);
-        let (one, _two) = (seats.take(7).unwrap(), seats.take(7).unwrap());
-        assert!(seats.take(7).is_none());
-        assert!(seats.take(8).is_some());
-        drop(one);
-        assert!(seats.take(7).is_some());
-        let _unknown: Vec<_> = (0..5).map(|_| seats.take(0).unwrap()).collect();
-        assert_eq!(seats.taken.lock().unwrap().len(), 2);
+    fn s7_no_few_owners_take_every_place() {
+        let seats = Seats::new(1_000);
+        let take_all = |name: &str| {
+            let mut held = Vec::new();
+            while let Ok(seat) = seats.take(&owner(name)) {
+                held.push(seat);
+            }
+            assert_eq!(seats.take(&owner(name)).unwrap_err(), held.len());
+            held
+        };
+        let mut each = Vec::new();
+        for n in 0..20 {
+            each.push(take_all(&n.to_string()));
+        }
+        let counts: Vec<usize> = each.iter().map(Vec::len).collect();
+        assert!((350..400).contains(&counts[0]) && counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
+        assert!(seats.take(&owner("who has none")).is_ok(), "{counts:?}");
+        // What is given back is there for whoever had none left.
+        each.remove(0);
+        assert!(seats.take(&owner("19")).is_ok());
+        drop(each);
+        assert!(seats.taken.lock().unwrap().each.is_empty());
+        assert_eq!(seats.taken.lock().unwrap().all, 0);
     }
 }

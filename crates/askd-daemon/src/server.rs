@@ -29,7 +29,7 @@ const MOST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
 /// A peer that does not finish its request head within this is cut off.
 const SLOW_HEAD: Duration = Duration::from_secs(30);
-/// Connections at a time on one socket; more wait in the kernel's queue. Neither socket may use up the descriptors that
+/// Connections at a time on one socket. Neither socket may use up the descriptors that
 /// the other one needs.
 const MOST_CONNECTIONS: usize = 8192;
 const OTHER_DESCRIPTORS: usize = 64;
@@ -47,7 +47,7 @@ pub(crate) struct Connection {
     /// It may not answer, as far as was known when it connected.
     pub(crate) looks_on: bool,
     parent: OnceLock<Option<(u32, u64)>>,
-    owner: OnceLock<Owner>,
+    owner: Owner,
     engine: Engine,
 }
 
@@ -57,9 +57,9 @@ impl Connection {
         *self.parent.get_or_init(|| peer::parent_of(self.pid))
     }
 
-    /// Behind whom that process stands, looked at once.
-    pub(crate) fn owner(&self, owners: &Owners) -> &Owner {
-        self.owner.get_or_init(|| owners.of(self.pid))
+    /// Behind whom that process stood when it connected.
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.owner
     }
 }
 
@@ -99,24 +99,17 @@ pub(crate) async fn serve(
     engine: Engine,
     traffic: Traffic,
     leaving: watch::Receiver<Option<Leave>>,
+    owners: Arc<Owners>,
 ) {
     static LINKS: AtomicU64 = AtomicU64::new(1);
     let most = most_connections();
-    let places = Arc::new(Semaphore::new(most));
-    let seats = Seats::new(most.div_ceil(2));
+    let seats = Seats::new(most);
     // Whoever may not answer may look, and all of them together leave the most room to people.
-    let onlookers = Arc::new(Semaphore::new(most.div_ceil(4)));
+    let onlookers = Arc::new(Semaphore::new(most.div_ceil(6)));
     let host = crate::start::host();
     let limits = Limits::default();
     let turned_away = Arc::new(Semaphore::new(MOST_TURNED_AWAY));
-    let no_seat = http::no_seat_router(format!(
-        "this process has {} connections open on this socket, or all agents together {}, which is the limit; close \
-         some of them",
-        seats.most(),
-        most.div_ceil(4)
-    ));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -134,17 +127,27 @@ pub(crate) async fn serve(
         let looks_on =
             peer.as_ref().is_some_and(|peer| peer.refusal_to_close(&engine.instances(), &host).is_some());
         let bench = looks_on.then(|| Arc::clone(&onlookers).try_acquire_owned());
-        let seat = seats.take(pid).filter(|_| !matches!(bench, Some(Err(_))));
-        let Some(seat) = seat else {
-            tracing::debug!("process {pid}, or all agents together, have too many connections open already");
-            if let Ok(turn) = Arc::clone(&turned_away).try_acquire_owned() {
-                let router = no_seat.clone();
-                tokio::spawn(async move {
-                    let _ = tokio::time::timeout(SLOW_TURNED_AWAY, turn_away(stream, router)).await;
-                    drop(turn);
-                });
+        let owner = owners.of(pid);
+        let seat = match (&bench, seats.take(&owner)) {
+            (Some(Err(_)), _) => Err(format!("all agents together have {} connections", most.div_ceil(6))),
+            (_, Err(own)) => Err(format!("{owner} has {own} connections")),
+            (_, Ok(seat)) => Ok(seat),
+        };
+        let seat = match seat {
+            Ok(seat) => seat,
+            Err(why) => {
+                tracing::debug!("process {pid} is turned away: {why}");
+                if let Ok(turn) = Arc::clone(&turned_away).try_acquire_owned() {
+                    let router = http::no_seat_router(format!(
+                        "{why} open on this socket, which is the limit for now; close some of them"
+                    ));
+                    tokio::spawn(async move {
+                        let _ = tokio::time::timeout(SLOW_TURNED_AWAY, turn_away(stream, router)).await;
+                        drop(turn);
+                    });
+                }
+                continue;
             }
-            continue;
         };
         let connection = Connection {
             link: LinkId(LINKS.fetch_add(1, Ordering::Relaxed)),
@@ -152,7 +155,7 @@ pub(crate) async fn serve(
             pid,
             looks_on,
             parent: OnceLock::new(),
-            owner: OnceLock::new(),
+            owner,
             engine: engine.clone(),
         };
         let (router, traffic, leaving) = (router.clone(), traffic.clone(), leaving.clone());
@@ -162,7 +165,7 @@ pub(crate) async fn serve(
                 Ok(socket) => handle(socket, Arc::new(connection), router, limits, leaving).await,
                 Err(error) => tracing::warn!("a connection that cannot be waited for: {error}"),
             }
-            drop((place, seat, bench, traffic));
+            drop((seat, bench, traffic));
         });
     }
 }

@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::crash::CrashPoint;
 use crate::engine::{Engine, Outlets};
 use crate::http::{self, Attachments, Leave, RandomIds, Remotes, Shared};
-use crate::limits::Rates;
+use crate::limits::{MOST_STREAMS, Rates, Seats};
 use crate::origins::Origins;
 use crate::owner::Owners;
 use crate::peer::{self, Peer};
@@ -192,7 +192,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             remotes: Remotes::default(),
             rates: Rates::default(),
             origins: Origins::default(),
-            owners: Owners::default(),
+            streams: Seats::new(MOST_STREAMS),
             tries: StdMutex::default(),
             leave,
             registered: StdMutex::new(BTreeMap::new()),
@@ -208,6 +208,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let ask = bind(&places.ask_sock())?;
         let answer = bind(&places.answer_sock())?;
         let traffic = Traffic::default();
+        let owners = Arc::new(Owners::default());
         let asks = tokio::spawn(server::serve(
             ask,
             Door::Ask,
@@ -215,6 +216,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             engine.clone(),
             traffic.clone(),
             leaving.clone(),
+            Arc::clone(&owners),
         ));
         let answers = tokio::spawn(server::serve(
             answer,
@@ -223,6 +225,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             engine.clone(),
             traffic.clone(),
             leaving.clone(),
+            owners,
         ));
         let edits = tokio::spawn(edits::follow(Arc::clone(&app)));
         announce(places)?;

@@ -78,6 +78,8 @@ impl Around {
     }
 }
 
+/// Asks in this process at a time, of all trees; each takes a connection of those that the daemon has for them.
+const MOST_RUNNING: usize = 2_000;
 /// Threads of asks in this process, of all trees.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
@@ -85,7 +87,7 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 /// whatever else it serves goes on.
 pub(super) fn room() -> (usize, usize) {
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
-    let most = limit.map_or(usize::MAX, |limit| (limit / 12).max(1));
+    let most = limit.map_or(MOST_RUNNING, |limit| (limit / 12).clamp(1, MOST_RUNNING));
     (most.saturating_sub(RUNNING.load(Ordering::Relaxed)), most)
 }
 

@@ -20,13 +20,22 @@ pub(crate) struct Done {
     pub(crate) shot: Option<CommonShot>,
 }
 
-/// Everything open at one position.
+/// Whose asks are wanted.
+#[derive(Debug, Clone)]
+pub(crate) enum Whose {
+    Everybodys,
+    Requesters(TokenHash),
+    /// Of the tree of this root, `<agent>/<session>`.
+    Roots(String),
+    /// What a surface with a capacity holds.
+    Surfaces(SurfaceId),
+}
+
+/// What is open at one position, by id: whoever reads slowly holds it.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct Opened {
     pub(crate) position: Position,
-    pub(crate) asks: Vec<Shot>,
-    /// Asks that each surface with a capacity holds.
-    pub(crate) slots: BTreeMap<SurfaceId, BTreeSet<AskId>>,
+    pub(crate) asks: Vec<AskId>,
 }
 
 /// A session with its number of open asks.
@@ -98,8 +107,17 @@ pub(super) enum Message {
         name: String,
         reply: oneshot::Sender<Result<Option<Shot>, String>>,
     },
-    Snapshot {
-        reply: oneshot::Sender<Snapshot>,
+    Opened {
+        whose: Whose,
+        reply: oneshot::Sender<Opened>,
+    },
+    /// Those of these that are open still, in this order.
+    StillOpen {
+        asks: Vec<AskId>,
+        reply: oneshot::Sender<Vec<Shot>>,
+    },
+    Position {
+        reply: oneshot::Sender<Position>,
     },
     Sessions {
         reply: oneshot::Sender<Vec<SessionShot>>,

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use askd_core::command::Command;
 use askd_core::{AskId, Handle, Instance, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
-use askd_journal::Journal;
+use askd_journal::{Journal, Position};
 use askd_writer::Writer;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -28,7 +28,7 @@ use crate::publish::Outlet;
 use crate::view::Shot;
 
 pub(crate) use self::desk::is_over;
-pub(crate) use self::message::{Counts, Done, MakeAnswer, Permissions, SessionShot, Sides, Snapshot};
+pub(crate) use self::message::{Counts, Done, MakeAnswer, Opened, Permissions, SessionShot, Sides, Whose};
 #[cfg(test)]
 pub(crate) use self::tests::raise as raise_of_test;
 
@@ -124,8 +124,18 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn snapshot(&self) -> Option<Snapshot> {
-        self.call(|reply| Message::Snapshot { reply }).await
+    /// What is open now, by id, and the position up to which that is known.
+    pub(crate) async fn opened(&self, whose: Whose) -> Option<Opened> {
+        self.call(|reply| Message::Opened { whose, reply }).await
+    }
+
+    /// Those of these asks that are open still.
+    pub(crate) async fn still_open(&self, asks: Vec<AskId>) -> Option<Vec<Shot>> {
+        self.call(|reply| Message::StillOpen { asks, reply }).await
+    }
+
+    pub(crate) async fn position(&self) -> Option<Position> {
+        self.call(|reply| Message::Position { reply }).await
     }
 
     pub(crate) async fn sessions(&self) -> Vec<SessionShot> {

@@ -1,11 +1,11 @@
 //! Looks at the working state and the journal.
 
-use askd_core::Overrides;
 use askd_core::state::Session;
+use askd_core::{AskId, Overrides};
 use askd_journal::Journal;
 
 use super::desk::{Desk, is_over};
-use super::message::{Counts, Message, Permissions, SessionShot, Sides, Snapshot};
+use super::message::{Counts, Message, Opened, Permissions, SessionShot, Sides, Whose};
 use crate::history;
 use crate::permissions;
 use crate::view::Shot;
@@ -28,14 +28,14 @@ impl<J: Journal> Desk<J> {
             Message::Look { name, reply } => {
                 let _ = reply.send(self.look(&name));
             }
-            Message::Snapshot { reply } => {
-                let state = self.writer.state();
-                let asks = state
-                    .open()
-                    .map(|(_, ask)| Shot { root: state.root_of(ask.session()), ask: ask.clone() })
-                    .collect();
-                let _ = reply.send(Snapshot { position: self.last, asks, slots: self.slots.clone() });
+            Message::Opened { whose, reply } => {
+                let _ = reply.send(Opened { position: self.last, asks: self.open_of(&whose) });
             }
+            Message::StillOpen { asks, reply } => {
+                let shots = asks.into_iter().filter_map(|id| self.shot(id));
+                let _ = reply.send(shots.filter(|shot| shot.ask.is_open()).collect());
+            }
+            Message::Position { reply } => drop(reply.send(self.last)),
             Message::Sessions { reply } => {
                 let state = self.writer.state();
                 let sessions = state
@@ -109,6 +109,25 @@ impl<J: Journal> Desk<J> {
                 let _ = reply.send(self.prune(closed_before_wall_ms));
             }
             Message::Leave { .. } => {}
+        }
+    }
+
+    fn open_of(&self, whose: &Whose) -> Vec<AskId> {
+        let state = self.writer.state();
+        let open = state.open();
+        match whose {
+            Whose::Everybodys => open.map(|(id, _)| id).collect(),
+            Whose::Requesters(token) => {
+                open.filter(|(_, ask)| ask.ask.requester.token == *token).map(|(id, _)| id).collect()
+            }
+            Whose::Roots(root) => open
+                .filter(|(_, ask)| state.root_of(ask.session()).to_string() == *root)
+                .map(|(id, _)| id)
+                .collect(),
+            Whose::Surfaces(surface) => {
+                let held = self.slots.get(surface);
+                open.map(|(id, _)| id).filter(|id| held.is_some_and(|held| held.contains(id))).collect()
+            }
         }
     }
 

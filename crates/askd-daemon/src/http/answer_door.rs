@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::clock::{parse, rfc3339};
 use crate::common::CommonShot;
-use crate::engine::{SessionShot, surface_id};
+use crate::engine::{SessionShot, Whose, surface_id};
 use crate::history;
 use crate::masked::Sight;
 use crate::peer::Peer;
@@ -25,6 +25,7 @@ use crate::view;
 
 use super::body::{Json, an_ask, list as reply_list, nothing, reply};
 use super::extract::{Path, Query};
+use super::pages::Pages;
 use super::problem::Refused;
 use super::{App, Leave, answers, events, permissions as permission_routes, surfaces};
 use crate::permissions;
@@ -74,18 +75,19 @@ async fn list(State(app): State<App>, Query(query): Query<Listed>) -> Result<Res
     let sight = sight(&app, query.surface.as_deref())?;
     match query.state.as_deref() {
         None | Some("open") => {
-            let snapshot = app.engine.snapshot().await.ok_or_else(stopping)?;
-            let most = query.limit.unwrap_or(usize::MAX);
-            Ok(reply_list(snapshot.asks.into_iter().take(most).collect(), sight))
+            let mut open = app.engine.opened(Whose::Everybodys).await.ok_or_else(stopping)?.asks;
+            open.truncate(query.limit.unwrap_or(usize::MAX));
+            Pages::new(&app.engine, open).list(sight).await.map_err(|_| stopping())
         }
         Some("all") => {
             let now = app.clock.now();
             let most = query.limit.unwrap_or(MOST_LISTED).min(MOST_LISTED);
             let settled = read(&app, move |reader| history::asks(reader, most, now)).await?;
-            let open = app.engine.snapshot().await.ok_or_else(stopping)?;
+            let asks = settled.iter().map(|s| s.ask.ask.id).collect();
+            let open = app.engine.still_open(asks).await.ok_or_else(stopping)?;
             // What is in memory knows more than the journal: links, and what rides in the next commit.
             let mut live: std::collections::BTreeMap<_, _> =
-                open.asks.into_iter().map(|s| (s.ask.ask.id, s)).collect();
+                open.into_iter().map(|s| (s.ask.ask.id, s)).collect();
             let asks = settled.into_iter().map(|s| live.remove(&s.ask.ask.id).unwrap_or(s)).collect();
             Ok(reply_list(asks, sight))
         }

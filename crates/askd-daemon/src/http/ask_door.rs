@@ -76,7 +76,7 @@ async fn raise(
     };
     let hash = Hash256::of(token.as_bytes());
     let session = SessionKey { agent: body.agent.clone(), session: body.session.clone() };
-    let owner = connection.owner(&app.owners);
+    let owner = connection.owner();
     let who = (&session, owner, connection.pid);
     if let Err(limit) = app.rates.take(Kind::Raise, who, 1, clock::boot_ms())
         // Who comes back to an ask of its own makes nothing new.
@@ -276,7 +276,7 @@ async fn observe(
     }
     let session = SessionKey { agent: body.agent.clone(), session: body.session.clone() };
     let count = body.observations.len();
-    let owner = connection.owner(&app.owners);
+    let owner = connection.owner();
     app.rates
         .take(Kind::Observe, (&session, owner, connection.pid), count, clock::boot_ms())
         .map_err(|limit| Refused::from_refusal(&Refusal::CapReached(limit), None))?;

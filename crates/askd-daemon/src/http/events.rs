@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use askd_core::event::SurfaceInfo;
 use askd_core::id::StreamId;
-use askd_core::{AskId, Hash256, SurfaceId};
+use askd_core::{AskId, Hash256, Refusal, SurfaceId};
 use askd_journal::Position;
 use askd_wire::StreamEvent;
 use axum::body::{Body, Bytes};
@@ -19,7 +19,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::backlog::Lagged;
-use crate::engine::is_over;
+use crate::engine::{Whose, is_over};
 use crate::masked::Sight;
 use crate::publish::{self, Ready};
 use crate::server::Connection;
@@ -29,6 +29,7 @@ use super::App;
 use super::answer_door::person;
 use super::ask_door::needed;
 use super::extract::Query;
+use super::pages::Pages;
 use super::problem::Refused;
 
 /// Pieces, and bytes of them, that wait for a slow reader before it is behind. One piece alone may have more.
@@ -88,6 +89,15 @@ impl Filter {
         }
     }
 
+    fn whose(&self) -> Whose {
+        match self {
+            Self::All => Whose::Everybodys,
+            Self::Root { root, .. } => Whose::Roots(root.clone()),
+            Self::Own(token) => Whose::Requesters(*token),
+            Self::Slots { surface, .. } => Whose::Surfaces(surface.clone()),
+        }
+    }
+
     fn passes(&mut self, event: &Ready) -> bool {
         if let Some(only) = &event.only {
             let Self::Slots { surface, held, .. } = self else { return false };
@@ -124,7 +134,7 @@ pub(super) async fn all(
     let Some(id) = narrow.surface else {
         let filter = narrow.root.map_or(Filter::All, Filter::root);
         let sight = if narrow.masked { Sight::Masked } else { Sight::Full };
-        return Ok(open(app, filter, sight, None, from));
+        return open(app, &connection, filter, sight, None, from);
     };
     // Being attached counts as somebody being there.
     person(&app, &connection).await?;
@@ -136,24 +146,28 @@ pub(super) async fn all(
     let surface = SurfaceId(id);
     // Whatever is sent to another machine has its secrets covered.
     let sight = if info.remote { Sight::Masked } else { Sight::Full };
-    Ok(match info.capacity {
+    match info.capacity {
         // Slots are given anew to a surface that comes back, so it begins with a snapshot.
         Some(_) => {
             let filter =
                 Filter::Slots { surface: surface.clone(), held: BTreeSet::new(), past: VecDeque::new() };
-            open(app, filter, sight, Some((surface, info)), None)
+            open(app, &connection, filter, sight, Some((surface, info)), None)
         }
         None => {
             let filter = narrow.root.map_or(Filter::All, Filter::root);
-            open(app, filter, sight, Some((surface, info)), from)
+            open(app, &connection, filter, sight, Some((surface, info)), from)
         }
-    })
+    }
 }
 
 /// For a requester: its own asks.
-pub(super) async fn own(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refused> {
+pub(super) async fn own(
+    State(app): State<App>,
+    Extension(connection): Extension<Arc<Connection>>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
     let token = needed(&headers)?;
-    Ok(open(app, Filter::Own(token), Sight::Full, None, resume_from(&headers)?))
+    open(app, &connection, Filter::Own(token), Sight::Full, None, resume_from(&headers)?)
 }
 
 fn resume_from(headers: &HeaderMap) -> Result<Option<Position>, Refused> {
@@ -166,23 +180,30 @@ fn resume_from(headers: &HeaderMap) -> Result<Option<Position>, Refused> {
 
 fn open(
     app: App,
+    connection: &Connection,
     filter: Filter,
     sight: Sight,
     surface: Option<(SurfaceId, SurfaceInfo)>,
     from: Option<Position>,
-) -> Response {
+) -> Result<Response, Refused> {
+    let seat = app.streams.take(connection.owner()).map_err(|own| {
+        let owner = connection.owner();
+        let limit =
+            format!("{owner} has {own} event streams open, which is the limit for now; close some of them");
+        Refused::from_refusal(&Refusal::CapReached(limit), None)
+    })?;
     let (sender, receiver) = mpsc::channel::<Piece>(QUEUE);
     // Attached for as long as the stream's task lives, whatever ends it; the guard moves into the task.
     let attached = surface.map(|(surface, info)| app.attached.attach(&app.engine, surface, info));
     let room = Arc::new(Semaphore::new(QUEUE_BYTES));
     tokio::spawn(async move {
-        let _attached = attached;
+        let _held = (attached, seat);
         let _ = Stream { app, filter, sight, sender, room, position: 0 }.run(from).await;
     });
     // Its room is free again when the connection takes a piece.
     let pieces = ReceiverStream::new(receiver).map(|(bytes, _room)| Ok::<_, Infallible>(bytes));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (headers, Body::from_stream(pieces)).into_response()
+    Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
 /// Bytes for the reader, and the room that they take up until it has them.
@@ -229,25 +250,25 @@ impl Stream {
 
     /// In pieces, each made when the reader has room for it.
     async fn snapshot(&mut self) -> Result<(), Ended> {
-        let snapshot = self.app.engine.snapshot().await.ok_or(Ended)?;
-        self.position = snapshot.position;
-        if let Filter::Root { also, .. } = &mut self.filter {
-            also.clear();
+        let opened = self.app.engine.opened(self.filter.whose()).await.ok_or(Ended)?;
+        self.position = opened.position;
+        match &mut self.filter {
+            Filter::Root { also, .. } => also.clear(),
+            Filter::Slots { held, .. } => *held = opened.asks.iter().copied().collect(),
+            Filter::All | Filter::Own(_) => {}
         }
-        if let Filter::Slots { surface, held, .. } = &mut self.filter {
-            *held = snapshot.slots.get(surface).cloned().unwrap_or_default();
-        }
-        let mut piece = publish::snapshot_head(snapshot.position);
+        let mut piece = publish::snapshot_head(opened.position);
         let mut between = "";
-        for shot in snapshot.asks {
-            if !self.filter.shows(&shot) {
-                continue;
-            }
-            piece.push_str(between);
-            between = ",";
-            piece.push_str(&shot.json(self.sight));
-            if piece.len() >= PIECE {
-                self.write(Some(std::mem::take(&mut piece).into())).await?;
+        // What is over by the time when its turn comes is told as over behind this, and so is what was moved.
+        let mut pages = Pages::new(&self.app.engine, opened.asks);
+        while let Some(page) = pages.next().await.map_err(|_| Ended)? {
+            for shot in page.iter().filter(|shot| self.filter.shows(shot)) {
+                piece.push_str(between);
+                between = ",";
+                piece.push_str(&shot.json(self.sight));
+                if piece.len() >= PIECE {
+                    self.write(Some(std::mem::take(&mut piece).into())).await?;
+                }
             }
         }
         piece.push_str(publish::SNAPSHOT_TAIL);
@@ -256,7 +277,7 @@ impl Stream {
 
     /// Sends what happened after `from`, each with the ask as it is now.
     async fn resume(&mut self, from: Position) -> Result<(), Ended> {
-        let now = self.app.engine.snapshot().await.ok_or(Ended)?.position;
+        let now = self.app.engine.position().await.ok_or(Ended)?;
         // Which asks are of a tree changes with the links in it, and entries do not say of which tree their ask was then.
         let moves = matches!(self.filter, Filter::Root { .. });
         if moves && from == now {

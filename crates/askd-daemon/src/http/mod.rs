@@ -6,6 +6,7 @@ mod ask_door;
 mod body;
 mod events;
 mod extract;
+mod pages;
 mod permissions;
 mod problem;
 mod surfaces;
@@ -23,9 +24,8 @@ use tokio::sync::{Mutex, watch};
 
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::limits::Rates;
+use crate::limits::{Rates, Seats};
 use crate::origins::Origins;
-use crate::owner::Owners;
 use crate::publish::Hub;
 use crate::settings::Live;
 use crate::tries::Tries;
@@ -48,7 +48,8 @@ pub(crate) struct Shared {
     pub(crate) remotes: Remotes,
     pub(crate) rates: Rates,
     pub(crate) origins: Origins,
-    pub(crate) owners: Owners,
+    /// Event streams that are open.
+    pub(crate) streams: Seats,
     /// Refused attempts at what is a person's to do.
     pub(crate) tries: std::sync::Mutex<Tries>,
     /// Set once: why the daemon is to leave.
@@ -78,7 +79,7 @@ pub(crate) fn answer_router(app: App) -> Router {
     finish(answer_door::routes(), app)
 }
 
-/// For a connection more than its process may have.
+/// For a connection more than its owner may have.
 pub(crate) fn no_seat_router(limit: String) -> Router {
     Router::new().fallback(move || {
         let refused = Refused::new(StatusCode::TOO_MANY_REQUESTS, Code::CapReached, limit.clone());

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 
-use crate::engine::Permissions;
+use crate::engine::{Permissions, Whose};
 use crate::masked::Sight;
 use crate::permissions::{InForce, Line, Listed, parse};
 use crate::server::Connection;
@@ -19,6 +19,7 @@ use super::App;
 use super::answer_door::{person_who_closes, person_who_sets, sight, stopping};
 use super::body::{Json, reply};
 use super::extract::Query;
+use super::pages::Pages;
 use super::problem::Refused;
 
 /// Columns for an ask's action in the list.
@@ -76,10 +77,14 @@ pub(super) async fn command(
     let now = app.engine.permissions(session.clone()).await.ok_or_else(stopping)?;
     let text = match parse(&body.text, now.settings.skip).map_err(Refused::malformed)? {
         Line::Show => {
-            let open = app.engine.snapshot().await.ok_or_else(stopping)?;
+            let open = app.engine.opened(Whose::Everybodys).await.ok_or_else(stopping)?.asks;
             let boot_ms = app.clock.now();
-            let listed: Vec<_> = open.asks.iter().map(|shot| listed(shot, boot_ms, sight)).collect();
-            in_force(&app, &now, session.as_ref()).text(&listed)
+            let mut pages = Pages::new(&app.engine, open);
+            let mut asks = Vec::new();
+            while let Some(page) = pages.next().await.map_err(|_| stopping())? {
+                asks.extend(page.iter().map(|shot| listed(shot, boot_ms, sight)));
+            }
+            in_force(&app, &now, session.as_ref()).text(&asks)
         }
         Line::Set(overrides) => {
             person_who_closes(&app, &connection).await?;

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use crate::common::{PATIENCE, World, answer, ask, post, raise, refusal};
-use askd_client::{Asker, Connection, Reply, Unavailable};
-use askd_wire::{AskState, RaiseAsk, StreamEvent};
+use askd_client::{Asker, CallError, Connection, Events, Reply, Unavailable};
+use askd_wire::{AskState, Code, RaiseAsk, StreamEvent};
 use serde_json::{Value, json};
 
 const MIB: usize = 1024 * 1024;
@@ -215,8 +215,8 @@ fn s7_agents_together_leave_most_of_the_peoples_socket_to_people() {
     world.until("the share of agents", || {
         let (open, reply) = fill(&world.places.answer_sock());
         assert_eq!(refusal(&reply), (429, "cap_reached".to_owned()));
-        assert!(open.len() * 2 <= as_person + 1, "{} of {as_person}", open.len());
-        (open.len() * 2 + 2 >= as_person).then_some(())
+        assert!(open.len() * 2 <= as_person, "{} of {as_person}", open.len());
+        (open.len() * 5 >= as_person * 2).then_some(())
     });
     // A person again, who ends the daemon.
     let ended = json!({"agent": "script", "session": "s1", "observations": [{"type": "session_ended"}]});
@@ -244,6 +244,68 @@ fn s7_one_process_cannot_take_every_connection() {
         let reply = requester.request("GET", "/healthz", None).unwrap();
         (reply.status == 200).then_some(())
     });
+}
+
+#[test]
+fn s7_one_owner_cannot_take_every_stream() {
+    let world = World::start();
+    let open_one = |open: &mut Vec<Events>| {
+        let opened = world.person().events(None, None);
+        opened.map(|events| open.push(events))
+    };
+    let mut open = Vec::new();
+    let refused = loop {
+        if let Err(refused) = open_one(&mut open) {
+            break refused;
+        }
+        assert!(open.len() < 10_000, "no limit");
+    };
+    let CallError::Refused(problem) = refused else { panic!("{refused:?}") };
+    assert_eq!((problem.status, problem.code), (429, Code::CapReached));
+    let text = problem.detail.unwrap();
+    assert!(text.contains(&format!("has {} event streams", open.len())), "{text}");
+    assert!(open.len() >= 256, "{}", open.len());
+    // Everything else goes on, and a requester that hears of its own has the same limit.
+    let raised = raise(&mut world.requester(), &ask("k1", "ls"));
+    assert_eq!(world.show(&raised.id).id, raised.id);
+    let own = world.requester().request("GET", "/v1/events", None).unwrap();
+    assert_eq!(refusal(&own), (429, "cap_reached".to_owned()));
+    open.pop();
+    world.until("a stream", || open_one(&mut open).ok());
+}
+
+#[test]
+fn s7_a_stream_that_nobody_reads_holds_no_asks() {
+    const MANY: usize = 3_000;
+    let world = World::start();
+    let mut requester = world.requester();
+    let asks: Vec<_> =
+        (0..MANY).map(|n| raise(&mut requester, &ask(&format!("k{n}"), &"x".repeat(1_000)))).collect();
+    let mut events = world.person().events(None, None).unwrap();
+    // More than it has room for; so the last ones are looked up when they are read.
+    let (last, first) = (asks.last().unwrap(), &asks[0]);
+    let mut person = world.person_connection();
+    for settled in [last, first] {
+        let route = format!("/v1/asks/{}/answer", settled.id);
+        assert_eq!(post(&mut person, &route, &answer(&settled.digest, "deny")).status, 200);
+    }
+    let StreamEvent::Snapshot { asks: shown, .. } = events.receive().unwrap().unwrap().event else {
+        panic!("a stream begins with a snapshot")
+    };
+    let shown: Vec<_> = shown.into_iter().map(|ask| ask.id).collect();
+    assert!(shown.iter().eq(asks[..MANY - 1].iter().map(|ask| &ask.id)), "{} are shown", shown.len());
+    // What became of either is told behind it.
+    for settled in [last, first] {
+        let (what, id) = loop {
+            if let StreamEvent::Ask { what, ask, .. } = events.receive().unwrap().unwrap().event {
+                break (what, ask.id);
+            }
+        };
+        assert_eq!((what.as_str(), &id), ("settled", &settled.id));
+    }
+    // The same for a list.
+    let listed = world.person().list(false).unwrap();
+    assert_eq!(listed.len(), MANY - 2);
 }
 
 #[test]
