@@ -23,7 +23,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, mpsc, watch};
 
-use crate::before;
+use crate::before::Note;
 use crate::clock::Clock;
 use crate::crash::CrashPoint;
 use crate::engine::{Engine, Outlets};
@@ -173,7 +173,8 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let (engine, thread) =
             Engine::start(writer, clock, outlets).map_err(io_error("the writer thread"))?;
         engine.run(Command::Woke).await;
-        let count = before::take(places);
+        let note = Note::new(places, clock.now().boot);
+        let count = note.before();
         if count > 0 {
             engine.run(Command::ExpectSurfaces { count }).await;
         }
@@ -188,7 +189,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
             reader: Arc::new(Mutex::new(reader)),
             journal: described,
             surfaces: AtomicU64::new(1),
-            attached: Attachments::default(),
+            attached: Attachments::new(note),
             remotes: Remotes::default(),
             rates: Rates::default(),
             origins: Origins::default(),
@@ -235,9 +236,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         tracing::info!("askd {VERSION} listens in {}", places.run_dir().display());
 
         let how = until_told(&mut leaving).await?;
-        if how == Leave::Restart {
-            before::leave(places, app.attached.count());
-        }
+        app.attached.leave(how == Leave::Stop);
         app.leave.send_replace(Some(how));
         tracing::info!("leaving: {how:?}");
         asks.abort();

@@ -11,6 +11,7 @@ use askd_journal::{JournalError, Reader};
 use askd_wire::RemoteHealth;
 use serde_json::Value;
 
+use crate::before::Note;
 use crate::engine::Engine;
 use crate::publish::{Hub, What};
 
@@ -22,23 +23,31 @@ const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
 const WEEKS: i64 = 5;
 
 /// Streams that are open, by surface.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Attachments(Arc<Mutex<BTreeMap<String, usize>>>);
+#[derive(Debug, Clone)]
+pub(crate) struct Attachments {
+    streams: Arc<Mutex<BTreeMap<String, usize>>>,
+    note: Arc<Note>,
+}
 
 impl Attachments {
-    pub(crate) fn is_attached(&self, surface: &str) -> bool {
-        self.0.lock().is_ok_and(|streams| streams.contains_key(surface))
+    pub(crate) fn new(note: Note) -> Self {
+        Self { streams: Arc::default(), note: Arc::new(note) }
     }
 
-    /// Surfaces that are attached.
-    pub(crate) fn count(&self) -> usize {
-        self.0.lock().map_or(0, |streams| streams.len())
+    pub(crate) fn is_attached(&self, surface: &str) -> bool {
+        self.streams.lock().is_ok_and(|streams| streams.contains_key(surface))
+    }
+
+    /// The streams end now because the daemon does.
+    pub(crate) fn leave(&self, for_good: bool) {
+        self.note.leave(for_good);
     }
 
     /// Attaches until the returned guard is dropped.
     pub(crate) fn attach(&self, engine: &Engine, surface: SurfaceId, info: SurfaceInfo) -> Attached {
-        if let Ok(mut streams) = self.0.lock() {
+        if let Ok(mut streams) = self.streams.lock() {
             *streams.entry(surface.0.clone()).or_default() += 1;
+            self.note.write(streams.len());
             // Under the lock, so that it cannot be overtaken by the end of another stream of the same surface.
             engine.tell(Command::AttachSurface { surface: surface.clone(), info });
         }
@@ -56,13 +65,14 @@ pub(crate) struct Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        let Ok(mut streams) = self.of.0.lock() else { return };
+        let Ok(mut streams) = self.of.streams.lock() else { return };
         let left = streams.get_mut(&self.surface.0).map_or(0, |count| {
             *count = count.saturating_sub(1);
             *count
         });
         if left == 0 {
             streams.remove(&self.surface.0);
+            self.of.note.write(streams.len());
             self.engine.tell(Command::DetachSurface { surface: self.surface.clone() });
         }
     }

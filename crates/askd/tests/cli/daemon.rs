@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use askd_tests::processes;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::world::{World, until};
@@ -102,6 +103,37 @@ fn a_second_daemon_does_not_start_and_a_stop_holds_until_a_person_starts_one() {
     let asked = world.ask("ls", &[]);
     world.open("ls");
     drop(asked);
+}
+
+#[test]
+fn c8_after_a_crash_nothing_is_decided_before_the_queue_is_back() {
+    let world = World::new();
+    fs::create_dir_all(world.askd_dir()).unwrap();
+    fs::write(world.askd_dir().join("config.toml"), "[permissions]\nunreachable = \"when_none_attached\"\n")
+        .unwrap();
+    world.start();
+    // Nobody is there.
+    assert_eq!(world.ask("first", &[]).end().0, Some(4));
+    let mut queue = world.spawn(&[]);
+    queue.line("open ask");
+    let second = world.ask("second", &[]);
+    world.open("second");
+    // It takes its time to come back.
+    queue.signal(Signal::STOP);
+    world.kill_daemon();
+    let asked = world.ask("third", &[]);
+    world.open("third");
+    queue.signal(Signal::CONT);
+    queue.line("third");
+    let handle = world.handle("third");
+    queue.type_line(&format!("allow {handle}"));
+    assert_eq!(asked.end().0, Some(0));
+    // Who left before it was killed is not waited for.
+    drop((queue, second));
+    let noted = world.askd_dir().join("state/surfaces");
+    until("nobody", || fs::read_to_string(&noted).ok().filter(|text| text.ends_with(" 0")));
+    world.kill_daemon();
+    assert_eq!(world.ask("fourth", &[]).end().0, Some(4));
 }
 
 #[test]
