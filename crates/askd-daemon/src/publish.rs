@@ -68,7 +68,8 @@ pub(crate) enum What {
         surface: SurfaceId,
         shot: CommonShot,
     },
-    /// An open ask belongs to the tree of another root than before: for streams of that tree it is new.
+    /// An open ask belongs to the tree of another root than before: for streams of that tree it is new, to others that
+    /// have it its root is told.
     Moved {
         before: SessionKey,
         shot: CommonShot,
@@ -131,6 +132,11 @@ impl Ready {
             Sight::Full => Some(self.frame.clone()),
             Sight::Masked => self.masked.get_or_init(|| self.masked()).clone(),
         }
+    }
+
+    /// For a reader that has the ask already: it belongs to another tree now.
+    pub(crate) fn moved_for(&self, sight: Sight) -> Option<Bytes> {
+        frame_of(None, "moved", self.shot.as_ref()?, sight)
     }
 
     fn masked(&self) -> Option<Bytes> {

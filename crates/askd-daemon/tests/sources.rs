@@ -294,12 +294,21 @@ fn c6_c14_streams_of_a_root_get_the_ask_of_a_session_that_is_linked_to_it_later(
     first["session"] = json!("child");
     let first = raise(&mut world.requester(), &first);
     let mut of_child = OfRoot::open(&world, "child");
+    let mut of_all = world.person().events(None, None).unwrap();
     let link = json!({
         "agent": "script", "session": "child", "parent": "root", "observations": [{"type": "session_started"}],
     });
     assert_eq!(post(&mut world.requester(), "/v1/observations", &link).status, 204);
     of_root.until("\"what\":\"asked\"");
     of_root.until(&first.id);
+    // Who has it already hears whose it is now.
+    of_child.until("\"what\":\"moved\"");
+    of_child.until("\"root\":\"root\"");
+    let moved = std::iter::from_fn(|| of_all.receive().unwrap()).find_map(|event| match event.event {
+        StreamEvent::Ask { what, ask, .. } => Some((what, ask.id, ask.lineage.root)),
+        _ => None,
+    });
+    assert_eq!(moved.unwrap(), ("moved".to_owned(), first.id.clone(), "root".to_owned()));
     // Both hear what becomes of it.
     let target = format!("/v1/asks/{}/answer", first.id);
     assert_eq!(post(&mut world.person_connection(), &target, &answer(&first.digest, "deny")).status, 200);

@@ -78,7 +78,8 @@ pub enum StreamEvent {
     Snapshot { position: u64, asks: Vec<Ask> },
     /// Positions in between were not kept for you: a new snapshot follows.
     Gap { after: u64 },
-    /// Something happened to an ask: `what` is the journal event's name (`asked`, `settled`, `withdrawn`, `handed_back`, …).
+    /// Something happened to an ask: `what` is the journal event's name (`asked`, `settled`, `withdrawn`, `handed_back`, …), or
+    /// `moved`: its session was linked to another tree, whose root it has now.
     Ask { position: u64, what: String, ask: Box<Ask> },
     /// A session's number of open asks changed.
     Waiting { session: String, agent: String, root: String, waiting: u32 },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use askd_core::event::SurfaceInfo;
 use askd_core::id::StreamId;
-use askd_core::{AskId, Hash256, Refusal, SurfaceId};
+use askd_core::{AskId, Hash256, Refusal, SessionKey, SurfaceId};
 use askd_journal::Position;
 use askd_wire::StreamEvent;
 use axum::body::{Body, Bytes};
@@ -98,18 +98,39 @@ impl Filter {
         }
     }
 
+    /// The event as this stream gets it, if it does.
+    fn frame(&mut self, event: &Ready, sight: Sight) -> Passed {
+        if let (Some(before), Some(shot)) = (&event.before, &event.shot) {
+            return match self.moved(before, shot) {
+                Moved::In => Passed::Frame(event.frame_for(sight)),
+                Moved::Here => Passed::Frame(event.moved_for(sight)),
+                Moved::Elsewhere => Passed::No,
+            };
+        }
+        if self.passes(event) { Passed::Frame(event.frame_for(sight)) } else { Passed::No }
+    }
+
+    /// What it is to this stream that an ask belongs to the tree of another root now.
+    fn moved(&mut self, before: &SessionKey, shot: &Shot) -> Moved {
+        let Self::Root { root, also } = self else {
+            return if self.shows(shot) { Moved::Here } else { Moved::Elsewhere };
+        };
+        let (was, is) = (before.to_string() == *root, shot.root.to_string() == *root);
+        if was && !is {
+            also.insert(shot.ask.ask.id);
+            return Moved::Here;
+        }
+        match (is && !was, also.remove(&shot.ask.ask.id)) {
+            (true, true) => Moved::Here,
+            (true, false) => Moved::In,
+            (false, _) => Moved::Elsewhere,
+        }
+    }
+
     fn passes(&mut self, event: &Ready) -> bool {
         if let Some(only) = &event.only {
             let Self::Slots { surface, held, .. } = self else { return false };
             return only == surface && event.shot.as_ref().is_some_and(|s| held.insert(s.ask.ask.id));
-        }
-        if let (Some(before), Some(shot)) = (&event.before, &event.shot) {
-            let Self::Root { root, also } = self else { return false };
-            let (was, is) = (before.to_string() == *root, shot.root.to_string() == *root);
-            if was && !is {
-                also.insert(shot.ask.ask.id);
-            }
-            return is && !was && !also.remove(&shot.ask.ask.id);
         }
         match (&*self, &event.shot, &event.root) {
             (_, Some(shot), _) => self.shows(shot),
@@ -121,6 +142,21 @@ impl Filter {
             (Self::Own(_), None, _) => false,
         }
     }
+}
+
+/// What comes of an event for one stream.
+enum Passed {
+    No,
+    /// `None` inside: it could not be rendered.
+    Frame(Option<Bytes>),
+}
+
+enum Moved {
+    /// New for this stream.
+    In,
+    /// The stream has it.
+    Here,
+    Elsewhere,
 }
 
 /// For people's surfaces.
@@ -335,8 +371,8 @@ impl Stream {
         if let Some(position) = event.position {
             self.position = self.position.max(position);
         }
-        if self.filter.passes(event) {
-            self.write(event.frame_for(self.sight)).await?;
+        if let Passed::Frame(frame) = self.filter.frame(event, self.sight) {
+            self.write(frame).await?;
         }
         if let (Filter::Root { also, .. }, Some(shot)) = (&mut self.filter, &event.shot)
             && is_over(shot)

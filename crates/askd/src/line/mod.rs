@@ -238,7 +238,8 @@ impl Surface<'_> {
             return self.screen.update(ask);
         }
         match (what, ask.state) {
-            ("asked", AskState::Open) => self.draw(ask, true),
+            // Perhaps to the tree that is watched here.
+            ("asked" | "moved", AskState::Open) => self.draw(ask, true),
             ("asked", AskState::Settled) => self.screen.missed(ask),
             _ => Ok(()),
         }
