@@ -311,6 +311,15 @@ pub enum Note {
     Unserved {
         ask: AskId,
     },
+    /// It is over, and makes room. Until then, on the boot clock, its requester finds it by its key.
+    LetGo {
+        ask: AskId,
+        until: Option<u64>,
+    },
+    /// A turn, subagent or session came to its end, whoever of its sides said so.
+    CancelSeen {
+        session: SessionKey,
+    },
     /// The requester of an ask without anything to hand over heard so, or did not come back to hear it.
     NothingToTell {
         ask: AskId,

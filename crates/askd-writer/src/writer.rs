@@ -253,7 +253,11 @@ impl<J: Journal> Writer<J> {
     }
 
     fn handle(&mut self, command: &Command, now: Now, records: &mut Vec<Record>) -> Result<Reply, Refusal> {
-        if let Some(id) = command.needs() {
+        let let_go = match command {
+            Command::Raise(raise) => self.state.let_go_of(raise),
+            _ => None,
+        };
+        for id in command.needs().into_iter().chain(let_go) {
             match self.recall(id, now) {
                 Ok(_) => {}
                 Err(error) => return Err(Refusal::NotRecorded(error.to_string())),

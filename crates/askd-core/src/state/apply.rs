@@ -75,6 +75,7 @@ impl State {
                 }
             }
             Event::SessionEnded { .. } => {
+                self.forget_let_go_of_tree(&self.root_of(key));
                 self.give_back_subagents(key);
                 self.recount(key, |state| {
                     if let Some(session) = state.sessions.get_mut(key) {
@@ -128,6 +129,7 @@ impl State {
                 state.over_at = Some(at);
                 let (key, thread) = (state.session().clone(), state.ask.lineage.work_id().map(str::to_owned));
                 let (class, owner) = (state.ask.class, state.ask.requester.owner.clone());
+                self.settled_by(owner.as_ref(), id, true);
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.closed(owner.as_ref());
                     match (class, outcome.kind) {
@@ -206,7 +208,7 @@ impl State {
         let opened = *self.opened.get_or_insert(now);
         let known_then = opened.boot == now.boot && ask.asked_at.wall_ms <= opened.wall_ms;
         let anchor = if known_then { opened } else { now };
-        self.by_key.insert((ask.requester.token, ask.key.clone(), ask.digest, id));
+        self.by_key.insert((ask.requester.token, super::let_go::of_key(&ask.key), ask.digest, id));
         self.handles_elsewhere.remove(&ask.handle);
         self.handles.insert(ask.handle.clone(), id);
         // A session that the journal closed is not read back at a start; what is left of its asks still counts.
@@ -241,6 +243,7 @@ impl State {
             heard: false,
             shown: Vec::new(),
             turn_over: false,
+            let_go: false,
             recalled: false,
             anchor,
             dues: Vec::new(),
@@ -330,7 +333,10 @@ impl State {
                     state.reached = false;
                 }
             }
+            Note::LetGo { ask, until } => self.apply_let_go(*ask, *until),
+            Note::CancelSeen { session } => self.forget_let_go_of_tree(&self.root_of(session)),
             Note::NothingToTell { ask } => {
+                self.forget_let_go(*ask);
                 if let Some(state) = self.asks.get_mut(ask) {
                     state.heard = true;
                 }

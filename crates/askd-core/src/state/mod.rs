@@ -9,6 +9,7 @@ mod delivery;
 mod dispatch;
 mod held;
 mod idle;
+mod let_go;
 mod observe;
 mod policy;
 mod raise;
@@ -24,7 +25,7 @@ use crate::ask::{Ask, Decision};
 use crate::digest::Digest;
 use crate::event::{CallInfo, Change, Event, LateAnswer, Note, Record, SurfaceInfo};
 use crate::handle::Handle;
-use crate::id::{AskId, Instance, LinkId, Owner, SessionKey, StreamId, SurfaceId, TokenHash};
+use crate::id::{AskId, Hash256, Instance, LinkId, Owner, SessionKey, StreamId, SurfaceId, TokenHash};
 use crate::outcome::{Cause, Delivery, Outcome, OutcomeKind, Verdict};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
@@ -49,7 +50,7 @@ pub struct State {
     pub settings: Settings,
     asks: BTreeMap<AskId, AskState>,
     /// One requester may ask several things under one key, so the content is part of it.
-    by_key: BTreeSet<(TokenHash, String, Digest, AskId)>,
+    by_key: BTreeSet<(TokenHash, Hash256, Digest, AskId)>,
     handles: BTreeMap<Handle, AskId>,
     /// Handles that the journal said are taken by asks that are not in memory.
     handles_elsewhere: BTreeSet<Handle>,
@@ -70,6 +71,10 @@ pub struct State {
     /// Asks that hold an answer which a repeated call may use.
     late: BTreeSet<AskId>,
     timers: timeout::Timers,
+    /// Asks in memory that are over, by whose they are: they make room for newer ones.
+    over: BTreeMap<Option<Owner>, BTreeSet<AskId>>,
+    /// Those that did.
+    let_go: let_go::LetGo,
     /// Number of asks in memory.
     held: shares::Shares,
     /// Bytes that these hold.
@@ -120,6 +125,8 @@ pub struct AskState {
     pub shown: Vec<String>,
     /// Nothing more will be seen of its call.
     turn_over: bool,
+    /// It made room for others.
+    let_go: bool,
     /// Read back from the journal after it was finished.
     recalled: bool,
     /// When it came into this memory. Spans that began in another boot are carried over to this boot's clock here,
@@ -201,7 +208,7 @@ impl AskState {
     /// An answer that comes now would be kept for the same call asking again.
     fn may_keep_answer(&self) -> bool {
         let gone = self.outcome.as_ref().is_some_and(|o| o.cause == Cause::RequesterGone);
-        gone && self.lost_at.is_some() && self.late == Late::None && !self.recalled
+        gone && self.lost_at.is_some() && self.late == Late::None && !self.recalled && !self.let_go
     }
 
     /// A requester that comes back gets this one.
@@ -221,7 +228,7 @@ impl AskState {
             Delivery::Voided | Delivery::Refused | Delivery::Overtaken => true,
             Delivery::Pending | Delivery::Handed | Delivery::Confirmed | Delivery::Expired => false,
         };
-        over && !self.heard && !self.recalled && self.time_to_hear().is_some()
+        over && !self.heard && !self.recalled && !self.let_go && self.time_to_hear().is_some()
     }
 
     /// From when on and for how long its requester may still come and hear that it is over.
@@ -259,7 +266,7 @@ impl AskState {
 
     /// The answer that a repeated call may use: one that came late, or one that never reached the requester.
     pub(crate) fn kept_answer(&self) -> Option<LateAnswer> {
-        let lost_at = self.lost_at.filter(|_| !self.recalled)?;
+        let lost_at = self.lost_at.filter(|_| !self.recalled && !self.let_go)?;
         match &self.late {
             Late::Recorded(answer) => Some(answer.clone()),
             Late::Used(_) | Late::Over => None,
@@ -316,7 +323,7 @@ impl AskState {
 
     /// Nothing is left but that its requester may hear so.
     fn is_done(&self) -> bool {
-        if self.is_open() || self.recalled {
+        if self.is_open() || self.recalled || self.let_go {
             return !self.is_open();
         }
         if self.lost_at.is_some() && matches!(self.late, Late::None | Late::Recorded(_)) {
@@ -369,16 +376,18 @@ impl State {
         key: &str,
         digest: Digest,
     ) -> impl Iterator<Item = (AskId, &AskState)> {
-        let at = |id| (token, key.to_owned(), digest, id);
+        let key = let_go::of_key(key);
+        let at = |id| (token, key, digest, id);
         let ids = self.by_key.range(at(AskId::MIN)..=at(AskId::MAX)).rev().map(|(.., id)| *id);
         ids.filter_map(|id| Some((id, self.asks.get(&id)?)))
     }
 
     /// The newest ask of this requester and key, whatever it is about.
     pub fn of_requester(&self, token: TokenHash, key: &str) -> Option<AskId> {
+        let key = let_go::of_key(key);
         self.by_key
-            .range((token, key.to_owned(), Digest::MIN, AskId::MIN)..)
-            .take_while(|(t, k, ..)| *t == token && k == key)
+            .range((token, key, Digest::MIN, AskId::MIN)..)
+            .take_while(|(t, k, ..)| *t == token && *k == key)
             .map(|(.., id)| *id)
             .max()
     }
@@ -552,14 +561,20 @@ impl State {
 
     fn remove(&mut self, id: AskId) -> Option<AskState> {
         let ask = self.asks.remove(&id)?;
-        self.release(&ask.ask);
+        if !ask.let_go {
+            self.release(&ask.ask);
+        }
+        self.settled_by(ask.ask.requester.owner.as_ref(), id, false);
         self.timers.clear(id, &ask.dues);
         self.late.remove(&id);
         if self.handles.get(&ask.ask.handle) == Some(&id) {
             self.handles.remove(&ask.ask.handle);
             self.handles_elsewhere.insert(ask.ask.handle.clone());
         }
-        self.by_key.remove(&(ask.ask.requester.token, ask.ask.key.clone(), ask.ask.digest, id));
+        if !self.let_go.contains_key(&id) {
+            let key = let_go::of_key(&ask.ask.key);
+            self.by_key.remove(&(ask.ask.requester.token, key, ask.ask.digest, id));
+        }
         if let Some(session) = self.sessions.get_mut(ask.session()) {
             session.let_go(id, ask.ask.requester.token, !ask.recalled);
             if ask.is_open() {

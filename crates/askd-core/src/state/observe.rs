@@ -42,6 +42,13 @@ impl State {
         if !matches!(seen.seen, Seen::SessionEnded) {
             self.announce(seen, Teller::Tells { own }, now, &mut changes);
         }
+        if let Seen::SessionEnded
+        | Seen::SubagentEnded { .. }
+        | Seen::TurnCancelled { .. }
+        | Seen::TurnEnded { .. } = &seen.seen
+        {
+            changes.push(Change::Note(Note::CancelSeen { session: key.clone() }));
+        }
         match &seen.seen {
             Seen::SessionStarted => {}
             Seen::SessionEnded => self.session_ended(key, (voice, own), now, &mut changes),
@@ -534,6 +541,7 @@ impl State {
         if self.root_of(key) == *before {
             return;
         }
+        self.forget_let_go_of_tree(before);
         let open = self.within(key, None).filter(|(_, ask)| ask.is_open());
         let moved: Vec<_> = open.map(|(id, _)| (id, before.clone())).collect();
         self.moved.extend(moved);

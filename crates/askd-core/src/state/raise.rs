@@ -33,20 +33,20 @@ impl State {
         let digest = raise.action.digest();
         // Another process of the agent may have left one behind under the same key.
         let before: Vec<_> = self.asks_by_key(raise.token, &raise.key, digest).collect();
-        let own = before.iter().copied().find(|(_, ask)| {
-            ask.can_be_come_back_to()
-                && !restarted(ask.ask.requester.instance.as_ref(), raise.instance.as_ref())
+        let own = before.iter().copied().find(|(id, ask)| {
+            let restarted = restarted(ask.ask.requester.instance.as_ref(), raise.instance.as_ref());
+            ask.can_be_come_back_to() && !restarted || self.comes_back_to_let_go(*id, ask, raise, now)
         });
         if let Some((id, ask)) = own {
             return reattach(id, ask, raise, now);
         }
-        if let Err(limit) = self.room_for(raise) {
-            return Handled::refused(Refusal::CapReached(limit));
-        }
-
-        let seen = observed(raise);
-        let mut changes = match self.room_to_bring(&seen, now) {
+        let mut changes = match self.room_for(raise, now) {
             Ok(changes) => changes,
+            Err(limit) => return Handled::refused(Refusal::CapReached(limit)),
+        };
+        let seen = observed(raise);
+        match self.room_to_bring(&seen, now) {
+            Ok(ended) => changes.extend(ended),
             Err(limit) => return Handled::refused(Refusal::CapReached(limit)),
         };
         if let Some(old) = raise.supersedes
@@ -255,7 +255,7 @@ impl State {
 }
 
 /// The requester is known to be another process than the one that asked.
-fn restarted(asked: Option<&crate::Instance>, comes: Option<&crate::Instance>) -> bool {
+pub(super) fn restarted(asked: Option<&crate::Instance>, comes: Option<&crate::Instance>) -> bool {
     asked.zip(comes).is_some_and(|(asked, comes)| asked != comes)
 }
 

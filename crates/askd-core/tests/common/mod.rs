@@ -47,9 +47,11 @@ impl World {
     }
 
     pub fn run(&mut self, command: &Command) -> Result<Reply, Refusal> {
-        if let Some(id) = command.needs() {
-            self.recall(id);
-        }
+        let let_go = match command {
+            Command::Raise(raise) => self.state.let_go_of(raise),
+            _ => None,
+        };
+        command.needs().into_iter().chain(let_go).for_each(|id| self.recall(id));
         let mut handled = self.state.handle(command, self.now);
         // A session that is not in memory conflicts in the journal, is read back, and the command is handled again.
         while let Some(key) = self.unread(&handled.changes) {

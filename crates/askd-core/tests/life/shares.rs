@@ -1,7 +1,9 @@
 //! What one owner holds takes no place of another's, in whoever's name it was asked.
 
 use askd_core::ask::Attendance;
-use askd_core::{Cause, Command, Decision, Handled, Observe, Raise, Refusal, Reply, Seen, Settings, Voice};
+use askd_core::{
+    Cause, Command, Decision, Handled, Observe, Raise, Refusal, Reply, Seen, Settings, Verdict, Voice,
+};
 
 use crate::common::World;
 use crate::common::make::{id, owner, raise, session, subagent_started};
@@ -187,4 +189,101 @@ fn s7_a_session_does_not_grow_beyond_what_its_owner_may_hold() {
     let seen = Observe { session: session("b"), ..titled("y".repeat(16_000)) };
     let Handled { changes, reply } = world.state.handle(&Command::Observe(Box::new(seen)), world.now);
     assert!(changes.is_empty() && matches!(reply, Err(Refusal::CapReached(_))), "{reply:?}");
+}
+
+/// A world in which shell 1 may hold three asks.
+fn three_at_most() -> World {
+    let world = World::new(Settings { max_held: 10, ..Settings::default() });
+    assert_eq!(world.state.asks().count(), 0);
+    world
+}
+
+#[test]
+fn s7_what_is_over_makes_room_and_what_is_open_never_does() {
+    let mut world = three_at_most();
+    let open = world.raise(&by(1, 0, "a", 10));
+    let denied = world.raise(&by(1, 1, "a", 10));
+    world.answer(denied, Decision::Deny).unwrap();
+    let allowed = world.raise(&by(1, 2, "a", 10));
+    world.answer(allowed, Decision::Allow).unwrap();
+    let next = world.raise(&by(1, 3, "a", 10));
+    assert!(world.state.ask(denied).is_none(), "the oldest that is over, and no consent before it has to");
+    assert_eq!(world.story(denied), ["asked", "settled", "delivery_expired"]);
+    assert!(world.state.ask(allowed).is_some());
+    let last = world.raise(&by(1, 4, "a", 10));
+    assert!(world.state.ask(allowed).is_none());
+    // Nobody who was told something else is told of it, and nobody else's is touched.
+    let text = full(&mut world, raised(by(1, 5, "a", 10)));
+    assert!(text.contains("holds 3 asks from shell 1"), "{text}");
+    assert!([open, next, last].iter().all(|id| world.ask(*id).is_open()));
+    // Its requester may still say that it had it, and look at it.
+    world.handed(allowed).unwrap();
+    assert_eq!(world.story(allowed), ["asked", "settled", "delivery_expired", "handed"]);
+    assert_eq!(world.ask(allowed).verdict(), Verdict::Allow);
+    world.handed(denied).unwrap();
+    assert_eq!(world.ask(denied).verdict(), Verdict::Deny);
+    // It counts once, however often it is looked at.
+    full(&mut world, raised(by(1, 5, "a", 10)));
+    world.withdraw(open, Cause::Cancelled).unwrap();
+    world.raise(&by(1, 5, "a", 10));
+}
+
+#[test]
+fn s7_c4_who_comes_back_to_what_made_room_is_not_asked_again() {
+    let mut world = three_at_most();
+    let asks: Vec<_> = (0..3).map(|n| world.raise(&by(1, n, "a", 10))).collect();
+    world.run(&Command::LinkClosed { link: by(1, 0, "a", 10).link }).unwrap();
+    for (ask, decision) in asks.iter().zip([Decision::Allow, Decision::Deny, Decision::Allow]) {
+        world.answer(*ask, decision).unwrap();
+    }
+    for n in 10..13 {
+        world.raise(&by(1, n, "b", 10));
+    }
+    assert!(asks.iter().all(|ask| world.state.ask(*ask).is_none()));
+    for (n, ask) in (0..).zip(&asks) {
+        let back = Raise { id: id(u128::from(n) + 100), ..by(1, n, "a", 10) };
+        assert_eq!(world.raise(&back), *ask, "also where there is no room");
+        assert_eq!(world.state.of_requester(back.token, &back.key), Some(*ask));
+    }
+    assert_eq!(world.ask(asks[0]).verdict(), Verdict::Allow);
+    // What it got, it does not get again.
+    world.handed(asks[0]).unwrap();
+    full(&mut world, raised(Raise { id: id(200), ..by(1, 0, "a", 10) }));
+    // Nor another process, nor after its time, nor what a cancel came for.
+    let other = Raise { id: id(201), token: by(1, 77, "a", 10).token, ..by(1, 1, "a", 10) };
+    full(&mut world, raised(other));
+    world.stall(60_000);
+    full(&mut world, raised(Raise { id: id(202), ..by(1, 1, "a", 10) }));
+}
+
+#[test]
+fn s7_t1_a_cancel_reaches_what_made_room() {
+    for cancelled in [false, true] {
+        let mut world = three_at_most();
+        let child = |n| Raise { parent: Some(session("top")), ..by(1, n, "a", 10) };
+        let ask = world.raise(&child(0));
+        world.answer(ask, Decision::Allow).unwrap();
+        for n in 10..13 {
+            world.raise(&by(1, n, "b", 10));
+        }
+        assert!(world.state.ask(ask).is_none());
+        if cancelled {
+            let seen = told(1, "top", None, Seen::TurnCancelled { subagent: None });
+            world.run(&Command::Observe(Box::new(seen))).unwrap();
+        }
+        let back = world.run(&raised(Raise { id: id(100), ..child(0) }));
+        assert_eq!(back.is_ok(), !cancelled, "{back:?}");
+    }
+}
+
+#[test]
+fn s7_c1_a_consent_that_made_room_serves_no_other_call() {
+    let mut world = three_at_most();
+    let ask = world.raise(&by(1, 0, "a", 10));
+    world.answer(ask, Decision::Allow).unwrap();
+    for n in 10..12 {
+        world.raise(&by(1, n, "b", 10));
+    }
+    let again = world.raise(&by(1, 1, "a", 10));
+    assert!(world.state.ask(ask).is_none() && world.ask(again).is_open());
 }

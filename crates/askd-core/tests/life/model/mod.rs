@@ -66,6 +66,8 @@ pub struct MAsk {
     /// It may have been there when that was decided, or since.
     near: bool,
     turn_over: bool,
+    /// It made room for others of its owner; until then its requester finds it.
+    finds: Option<i64>,
 }
 
 #[derive(Default)]
@@ -145,6 +147,32 @@ impl MAsk {
         }
     }
 
+    /// It makes room: nothing can happen to it any more but that its requester comes for it, as one that it was told to.
+    fn let_go(&mut self, now: When) {
+        let until = match self.link {
+            Link::Off { since, grace } => Some(since + grace),
+            Link::On(_) => Some(now.at + ms(self.ask.requester.grace_ms).clamp(30_000, 600_000)),
+            Link::Back => None,
+        };
+        if self.delivery == Delivery::Pending || self.unheard().is_some() {
+            self.finds = until.filter(|at| *at > now.at);
+        }
+        self.lose(now);
+        (self.late, self.heard, self.turn_over) = (Late::Over, true, true);
+    }
+
+    /// Its requester was told so as one that it never reached.
+    fn is_found(&self, now: i64) -> bool {
+        let got = matches!(self.delivery, Delivery::Handed | Delivery::Confirmed);
+        !got && self.finds.is_some_and(|until| until > now)
+    }
+
+    /// A cancel voids it.
+    fn is_undelivered_allow(&self) -> bool {
+        let lost = self.delivery == Delivery::Expired && self.late == Late::No;
+        self.verdict() == Some(OutcomeKind::Allowed) && (lost || self.delivery == Delivery::Pending)
+    }
+
     fn late_is_live(&self) -> bool {
         self.kept().is_some() || (self.is(Cause::RequesterGone) && self.late == Late::No)
     }
@@ -189,9 +217,7 @@ impl MAsk {
 
     /// Nothing that did not reach a lost requester counts any more.
     fn revoke(&mut self, now: When) {
-        let lost = self.delivery == Delivery::Expired && self.late == Late::No;
-        let undelivered = lost || self.delivery == Delivery::Pending;
-        if self.verdict() == Some(OutcomeKind::Allowed) && undelivered {
+        if self.is_undelivered_allow() {
             (self.delivery, self.late, self.over) = (Delivery::Voided, Late::Over, Some(now.at));
         } else if self.late_is_live() {
             self.late = Late::Over;

@@ -16,6 +16,11 @@ fn speaks_for(voice: &Voice, ask: &Ask) -> bool {
         || process.map_or(side.session, |process| side.instances.contains(process))
 }
 
+/// The same requester, key and content.
+fn is_same(ask: &Ask, raise: &Raise) -> bool {
+    (ask.requester.token, &ask.key, ask.digest) == (raise.token, &raise.key, raise.action.digest())
+}
+
 impl Model {
     pub fn stamp(&self) -> When {
         When { at: self.now, wall: self.wall, boot: self.boot }
@@ -49,6 +54,7 @@ impl Model {
     /// The daemon starts again, in the same boot or in another.
     pub fn restart(&mut self) {
         self.remotes.clear();
+        self.asks.values_mut().for_each(|ask| ask.finds = None);
         self.woke();
         let (now, min) = (self.stamp(), ms(self.settings.restart_grace_ms));
         for ask in self.asks.values_mut().filter(|a| !a.is_finished()) {
@@ -181,6 +187,7 @@ impl Model {
                 let ended = self.live.extract_if(.., |_, of| of.as_ref() == Some(instance));
                 let ended: Vec<_> = ended.map(|(key, _)| key).collect();
                 self.children.retain(|(key, _), _| !ended.contains(key));
+                ended.iter().for_each(|key| self.lose_tree(key));
                 for ask in self.asks.values_mut().filter(|a| ended.contains(&a.ask.lineage.session)) {
                     ask.turn_over = true;
                 }
@@ -226,9 +233,9 @@ impl Model {
         let other =
             |a: &Ask| a.requester.instance.as_ref().zip(raise.instance.as_ref()).is_some_and(|(a, b)| a != b);
         let mine = |a: &&mut MAsk| {
-            let same =
-                a.ask.requester.token == raise.token && a.ask.key == raise.key && a.ask.digest == digest;
-            same && (a.is_open() || a.delivery == Delivery::Pending || a.unheard().is_some())
+            let same = is_same(&a.ask, raise);
+            let waits = a.is_open() || a.delivery == Delivery::Pending || a.unheard().is_some();
+            same && (waits || a.is_found(now.at))
         };
         if let Some(ask) = self.asks.values_mut().rev().find(|a| mine(a) && !other(&a.ask)) {
             ask.over = ask.over.map(|_| now.at);
@@ -239,9 +246,7 @@ impl Model {
             }
             return "reattached";
         }
-        if self.is_full_for(raise) {
-            return "cap";
-        }
+        let Some(gone) = self.makes_room(raise) else { return "cap" };
         let named = raise.supersedes.and_then(|id| self.asks.get_mut(&id));
         if let Some(old) = named.filter(|a| a.ask.requester.token == raise.token) {
             old.cancel(Cause::Superseded, now);
@@ -273,6 +278,7 @@ impl Model {
             left: false,
             near: false,
             turn_over: false,
+            finds: None,
         };
         let fits = |old: &&mut MAsk| {
             let (was, is) = (&old.ask.lineage, &ask.lineage);
@@ -301,22 +307,71 @@ impl Model {
             new.by_late = true;
             old.late = Late::Used;
         }
+        // What is kept for this very call serves it all the same.
+        gone.into_iter().for_each(|id| self.let_go(id));
         self.asks.insert(ask.id, new);
         "raised"
     }
 
-    /// So many are open in the session, or so many are in memory. Of its own owner's, and of all: what one owner has, as a
-    /// part of all there may be, is at most the square of what is left then.
-    fn is_full_for(&self, raise: &Raise) -> bool {
+    /// Asks that are over and make room for this one, the oldest first, and consents that a cancel would void last; none
+    /// when there is no room. So many are open in the session, or so many are in memory. Of its own owner's, and of all:
+    /// what one owner has, as a part of all there may be, is at most the square of what is left then.
+    fn makes_room(&self, raise: &Raise) -> Option<Vec<AskId>> {
         let its = |a: &&MAsk| a.ask.requester.owner == raise.owner;
         let here = |a: &&MAsk| a.is_open() && a.ask.lineage.session == raise.session;
-        // What it is to take the place of is read back.
-        let held = |a: &&MAsk| self.held.contains(&a.ask.id) || Some(a.ask.id) == raise.supersedes;
+        // What it is to take the place of is read back, and what it may be about.
+        let found = |a: &MAsk| a.finds.is_some() && is_same(&a.ask, raise);
+        let read_back = |a: &MAsk| found(a) || Some(a.ask.id) == raise.supersedes;
+        let held = |a: &&MAsk| self.held.contains(&a.ask.id) || read_back(a);
         let most = self.settings.max_held;
-        let Some(left) = most.checked_sub(self.asks.values().filter(held).count() + 1) else { return true };
+        let all = self.asks.values().filter(held).count() + 1;
         let own = self.asks.values().filter(held).filter(its).count() + 1;
+        let fits = |freed: usize| {
+            let Some(left) = most.checked_sub(all - freed) else { return false };
+            raise.owner.is_none() || (own - freed) * most <= left * left
+        };
         let waiting = self.asks.values().filter(here).filter(its).count();
-        waiting >= self.settings.max_open_per_session || raise.owner.is_some() && own * most > left * left
+        if waiting >= self.settings.max_open_per_session {
+            return None;
+        }
+        let mut over: Vec<_> = self.asks.values().filter(held).filter(its).filter(|a| !a.is_open()).collect();
+        over.sort_by_key(|a| (self.held.contains(&a.ask.id) && a.is_undelivered_allow(), a.ask.id));
+        let enough = (0..=over.len()).find(|freed| fits(*freed))?;
+        Some(over[..enough].iter().map(|a| a.ask.id).collect())
+    }
+
+    fn let_go(&mut self, id: AskId) {
+        let now = self.stamp();
+        let Some(ask) = self.asks.get_mut(&id) else { return };
+        let before = ask.finds;
+        ask.let_go(now);
+        // One is found by its key, the last that made room.
+        if ask.finds != before {
+            let ask = ask.ask.clone();
+            let of_key = |a: &Ask| {
+                (a.requester.token, &a.key, a.digest) == (ask.requester.token, &ask.key, ask.digest)
+            };
+            for other in self.asks.values_mut().filter(|a| a.ask.id != id && of_key(&a.ask)) {
+                other.finds = None;
+            }
+        }
+    }
+
+    /// Something ended or was cancelled in this session: nothing of its tree is found any more.
+    fn lose_tree(&mut self, session: &SessionKey) {
+        let roots: Vec<_> = [session]
+            .into_iter()
+            .chain(self.parents.get(session))
+            .filter(|key| !self.parents.contains_key(*key))
+            .cloned()
+            .collect();
+        let hit: Vec<_> = self
+            .asks
+            .values()
+            .filter(|a| roots.iter().any(|root| self.tree(root, &a.ask.lineage.session)))
+            .map(|a| a.ask.id)
+            .collect();
+        hit.iter().filter_map(|id| self.asks.get_mut(id).map(|a| a.finds = None)).for_each(drop);
     }
 
     fn answer(&mut self, answer: &Answer) -> &'static str {
@@ -363,6 +418,7 @@ impl Model {
                 ask.cancel(cause, now);
                 // It says so itself.
                 ask.heard = true;
+                ask.finds = None;
             }
         }
         "done"
@@ -387,11 +443,13 @@ impl Model {
                 }
                 ask.heard = true;
                 ask.told |= to != Delivery::Refused;
+                ask.finds = ask.finds.filter(|_| to != Delivery::Refused);
                 ask.over = ask.over.or((to == Delivery::Refused).then_some(now.at));
                 "done"
             }
             Some(ask) if same.contains(&ask.delivery) => {
                 ask.heard |= to == Delivery::Refused;
+                ask.finds = ask.finds.filter(|_| to != Delivery::Refused);
                 "done"
             }
             Some(_) => "settled already",
@@ -409,6 +467,13 @@ impl Model {
 
     fn observe(&mut self, session: &SessionKey, seen: &Seen, voice: &Voice, own: bool) {
         let now = self.stamp();
+        if let Seen::SessionEnded
+        | Seen::SubagentEnded { .. }
+        | Seen::TurnCancelled { .. }
+        | Seen::TurnEnded { .. } = seen
+        {
+            self.lose_tree(session);
+        }
         let is_its = |a: &Ask| a.lineage.session == *session && speaks_for(voice, a);
         let of_call =
             |a: &&mut MAsk, call: &str| is_its(&a.ask) && a.ask.lineage.call.as_deref() == Some(call);
