@@ -126,10 +126,12 @@ impl State {
         match event {
             Event::Settled { outcome } | Event::Withdrawn { outcome } if state.outcome.is_none() => {
                 settle(state, outcome.clone());
+                let ask = Arc::clone(&state.ask);
                 state.over_at = Some(at);
                 let (key, thread) = (state.session().clone(), state.ask.lineage.work_id().map(str::to_owned));
                 let (class, owner) = (state.ask.class, state.ask.requester.owner.clone());
                 self.settled_by(owner.as_ref(), id, true);
+                self.hold_bytes(&ask, super::weight::of_outcome(outcome));
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.closed(owner.as_ref());
                     match (class, outcome.kind) {

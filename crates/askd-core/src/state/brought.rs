@@ -4,7 +4,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::ask::Place;
 use crate::command::{Observe, Seen};
 use crate::event::{Change, Event, Record, SessionInfo};
 use crate::id::{Owner, SessionKey, StreamId};
@@ -13,6 +12,7 @@ use crate::time::Now;
 use super::held::of;
 use super::session::Child;
 use super::shares::Full;
+use super::weight::{of_instance, of_key, of_place, of_subagent, texts};
 use super::{Session, State};
 
 /// What each session and each subagent costs besides its texts, about.
@@ -30,14 +30,23 @@ impl State {
             Seen::SubagentStarted { work_id, kind, name, parent, .. }
                 if live.is_none_or(|s| !s.subagents.contains_key(work_id)) =>
             {
-                EACH_SUBAGENT + work_id.len() + long([kind, name, parent])
+                EACH_SUBAGENT + work_id.len() + texts([kind, name, parent])
             }
             Seen::SessionEnded => return Ok(Vec::new()),
             _ => 0,
         };
         if live.is_none() {
-            size +=
-                EACH_SESSION + of_key(&seen.session) + around(&seen.title, &seen.cwd, seen.place.as_ref());
+            let root = seen.parent.as_ref().map_or_else(|| seen.session.clone(), |p| self.root_of(p));
+            size += of_info(&SessionInfo {
+                key: seen.session.clone(),
+                root,
+                parent: seen.parent.clone(),
+                title: seen.title.clone(),
+                cwd: seen.cwd.clone(),
+                instance: seen.instance.clone(),
+                place: seen.place.clone(),
+                owner: None,
+            });
         }
         let (owner, most) = (seen.owner.as_ref(), self.settings.max_brought_bytes);
         if size == 0 || self.brought.room(owner, (size, 0), most).is_ok() {
@@ -149,22 +158,17 @@ fn of_session(session: &Session, owner: Option<&Owner>) -> usize {
 }
 
 fn of_info(info: &SessionInfo) -> usize {
-    EACH_SESSION + of_key(&info.key) + around(&info.title, &info.cwd, info.place.as_ref())
+    let SessionInfo { key, root, parent, title, cwd, instance, place, owner: _ } = info;
+    EACH_SESSION
+        + of_key(key)
+        + of_key(root)
+        + parent.as_ref().map_or(0, of_key)
+        + texts([title, cwd])
+        + instance.as_ref().map_or(0, of_instance)
+        + place.as_ref().map_or(0, of_place)
 }
 
 fn of_child(child: &Child) -> usize {
-    let told = &child.subagent;
-    EACH_SUBAGENT + told.work_id.len() + long([&told.kind, &told.name, &told.parent])
-}
-
-fn of_key(key: &SessionKey) -> usize {
-    key.agent.len() + key.session.len()
-}
-
-fn around(title: &Option<String>, cwd: &Option<String>, place: Option<&Place>) -> usize {
-    long([title, cwd]) + place.map_or(0, |place| long([&place.tty, &place.tmux_pane]))
-}
-
-fn long<const N: usize>(texts: [&Option<String>; N]) -> usize {
-    texts.into_iter().flatten().map(String::len).sum()
+    let Child { subagent, background: _, ended: _, owner: _ } = child;
+    EACH_SUBAGENT + of_subagent(subagent)
 }

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
-use crate::ask::{Action, Ask, Choice};
+use crate::ask::Ask;
 use crate::command::Raise;
 use crate::event::Change;
 use crate::id::{Owner, SessionKey};
 use crate::time::Now;
 
-use super::State;
 use super::shares::Full;
+use super::weight::{of_ask, of_outcome, of_raise};
+use super::{AskState, State};
 
-/// What every ask costs besides its texts, about.
-const EACH: usize = 1024;
 const MIB: usize = 1024 * 1024;
 /// Of what is over this part makes room at once, so that it is not looked for with every ask; no more of them than that,
 /// so that a batch stays a batch.
@@ -45,7 +42,7 @@ impl State {
             ));
         }
         let root = raise.parent.as_ref().map_or_else(|| self.root_of(&raise.session), |p| self.root_of(p));
-        let size = EACH + of_parts(&raise.action, &raise.options, &raise.extra);
+        let size = of_raise(raise);
         let mut freed = Freed::default();
         if self.fits(owner, &root, size, &freed).is_ok() {
             return Ok(Vec::new());
@@ -63,7 +60,7 @@ impl State {
                 if only_in_tree && !in_tree {
                     continue;
                 }
-                let weight = weight(&ask.ask);
+                let weight = ask.weight();
                 freed.asks += 1;
                 freed.bytes += weight;
                 freed.of_root += if in_tree { weight } else { 0 };
@@ -131,15 +128,21 @@ impl State {
     /// Counted by the root that an ask was made under, which its record keeps: what is told of its session later moves
     /// nothing here.
     pub(super) fn hold(&mut self, ask: &Ask) {
-        let (size, owner) = (weight(ask), &ask.requester.owner);
-        self.held.add(owner.as_ref(), 1);
+        self.held.add(ask.requester.owner.as_ref(), 1);
+        self.hold_bytes(ask, of_ask(ask));
+    }
+
+    /// It came to hold so much more.
+    pub(super) fn hold_bytes(&mut self, ask: &Ask, size: usize) {
+        let owner = &ask.requester.owner;
         self.held_bytes.add(owner.as_ref(), size);
         let of_root = self.held_by_root.entry((owner.clone(), ask.lineage.root.clone())).or_default();
         *of_root = of_root.saturating_add(size);
     }
 
-    pub(super) fn release(&mut self, ask: &Ask) {
-        let (size, owner) = (weight(ask), &ask.requester.owner);
+    /// What counted of this ask does so no more.
+    pub(super) fn release(&mut self, ask: &Ask, size: usize) {
+        let owner = &ask.requester.owner;
         self.held.take_off(owner.as_ref(), 1);
         self.held_bytes.take_off(owner.as_ref(), size);
         let whose = (owner.clone(), ask.lineage.root.clone());
@@ -152,37 +155,14 @@ impl State {
     }
 }
 
+impl AskState {
+    /// Bytes that it counts for: its record never changes, and its outcome comes once.
+    pub(super) fn weight(&self) -> usize {
+        of_ask(&self.ask) + self.outcome.as_ref().map_or(0, of_outcome)
+    }
+}
+
 /// Whose, where it is somebody's.
 pub(super) fn of(owner: Option<&Owner>) -> String {
     owner.map_or_else(String::new, |owner| format!(" from {owner}"))
-}
-
-/// Bytes that an ask holds, about.
-fn weight(ask: &Ask) -> usize {
-    EACH + of_parts(&ask.action, &ask.options, &ask.extra)
-}
-
-/// Everything else of an ask is limited by itself.
-fn of_parts(action: &Action, options: &[Choice], extra: &Map<String, Value>) -> usize {
-    let long = [&action.input, &action.title, &action.cwd, &action.kind];
-    let texts = long.into_iter().flatten().map(String::len).sum::<usize>() + action.tool.len();
-    let choices = options.iter().map(|choice| {
-        let grants = choice.grants.as_ref().map_or(0, String::len);
-        choice.id.len() + choice.label.len() + grants + choice.payload.as_ref().map_or(0, of_value)
-    });
-    texts + choices.sum::<usize>() + of_map(extra)
-}
-
-fn of_map(map: &Map<String, Value>) -> usize {
-    map.iter().map(|(key, value)| key.len() + of_value(value)).sum()
-}
-
-fn of_value(value: &Value) -> usize {
-    size_of::<Value>()
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(list) => list.iter().map(of_value).sum(),
-            Value::Object(map) => of_map(map),
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        }
 }

@@ -55,9 +55,9 @@ impl State {
     pub(super) fn apply_let_go(&mut self, id: AskId, until: Option<u64>) {
         let Some(ask) = self.asks.get_mut(&id).filter(|ask| !ask.is_open() && !ask.let_go) else { return };
         ask.let_go = true;
-        let ask = std::sync::Arc::clone(&ask.ask);
+        let (ask, weight) = (std::sync::Arc::clone(&ask.ask), ask.weight());
         // Before the sweep, so that what comes in the same batch finds the room.
-        self.release(&ask);
+        self.release(&ask, weight);
         self.settled_by(ask.requester.owner.as_ref(), id, false);
         self.touched.insert(id);
         let Some(until) = until else { return };

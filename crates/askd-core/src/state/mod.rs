@@ -17,6 +17,7 @@ mod session;
 mod shares;
 mod slots;
 mod timeout;
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -562,7 +563,7 @@ impl State {
     fn remove(&mut self, id: AskId) -> Option<AskState> {
         let ask = self.asks.remove(&id)?;
         if !ask.let_go {
-            self.release(&ask.ask);
+            self.release(&ask.ask, ask.weight());
         }
         self.settled_by(ask.ask.requester.owner.as_ref(), id, false);
         self.timers.clear(id, &ask.dues);

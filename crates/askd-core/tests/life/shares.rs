@@ -1,12 +1,12 @@
 //! What one owner holds takes no place of another's, in whoever's name it was asked.
 
-use askd_core::ask::Attendance;
+use askd_core::ask::{Attendance, Choice, ChoiceKind, OwnPrompt, Place, Subagent};
 use askd_core::{
     Cause, Command, Decision, Handled, Observe, Raise, Refusal, Reply, Seen, Settings, Verdict, Voice,
 };
 
 use crate::common::World;
-use crate::common::make::{id, owner, raise, session, subagent_started};
+use crate::common::make::{child, choice, id, owner, raise, session, subagent_started};
 
 /// An ask of `bytes` bytes and more, by a requester behind this shell.
 fn by(shell: u32, n: u32, in_session: &str, bytes: usize) -> Raise {
@@ -66,7 +66,7 @@ fn s7_asks_in_anothers_name_take_none_of_its_room() {
     world.crash();
     let text = full(&mut world, raised(by(1, 21, "y", 16_000)));
     assert!(text.contains("from shell 1") && text.contains("kept for others"), "{text}");
-    world.raise(&by(3, 30, "z", 16_000));
+    world.raise(&by(3, 30, "z", 14_000));
     // Room comes back with what is over.
     world.answer(id(21), Decision::Deny).unwrap();
     world.withdraw(id(21), Cause::Cancelled).unwrap();
@@ -286,4 +286,64 @@ fn s7_c1_a_consent_that_made_room_serves_no_other_call() {
     }
     let again = world.raise(&by(1, 1, "a", 10));
     assert!(world.state.ask(ask).is_none() && world.ask(again).is_open());
+}
+
+#[test]
+fn s7_everything_that_is_held_of_an_ask_weighs() {
+    type Longer = fn(&mut Raise, String);
+    let longer: [Longer; 17] = [
+        |r, x| r.key = x,
+        |r, x| r.job = Some(x),
+        |r, x| r.turn = Some(x),
+        |r, x| r.call = Some(x),
+        |r, x| r.session.session = x,
+        |r, x| r.subagent = Some(child(&x)),
+        |r, x| r.subagent = Some(Subagent { name: Some(x), ..child("w") }),
+        |r, x| r.subagent = Some(Subagent { kind: Some(x), ..child("w") }),
+        |r, x| r.subagent = Some(Subagent { parent: Some(x), ..child("w") }),
+        |r, x| r.place = Some(Place { tty: Some(x), ..Place::default() }),
+        |r, x| r.place = Some(Place { tmux_pane: Some(x), ..Place::default() }),
+        |r, x| r.own_prompt = Some(OwnPrompt { at: x, blocked: false }),
+        |r, x| r.action.tool = x,
+        |r, x| r.action.title = Some(x),
+        |r, x| r.action.kind = Some(x),
+        |r, x| drop(r.extra.insert(x, serde_json::Value::Null)),
+        |r, x| r.options = vec![Choice { grants: Some(x), ..choice("no", ChoiceKind::RejectOnce) }],
+    ];
+    let before = |text: &str, word: &str| -> usize {
+        let mut words = text.split_whitespace().skip_while(|w| *w != word);
+        words.nth(1).and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+    };
+    let mut world = World::new(Settings { max_held_bytes: 100_000, ..Settings::default() });
+    let huge = Raise { owner: None, ..by(1, 99, "z", 100_000) };
+    for (n, longer) in (1..).zip(longer) {
+        let short = Raise { owner: None, ..by(1, n, "a", 1) };
+        let long = |raise: &Raise, length: usize| {
+            let mut raise = raise.clone();
+            longer(&mut raise, "x".repeat(length));
+            raise
+        };
+        // What it would take is told,
+        let mut small = World::new(Settings { max_held_bytes: 0, ..Settings::default() });
+        let sizes = [1, 1_001].map(|length| before(&full(&mut small, raised(long(&short, length))), "has"));
+        assert!(sizes[1] >= sizes[0] + 1_000, "{n}: {sizes:?}");
+        // and as much is taken.
+        let ask = world.raise(&long(&short, 1_001));
+        assert!(before(&full(&mut world, raised(huge.clone())), "holds") >= sizes[1], "{n}: {sizes:?}");
+        world.withdraw(ask, Cause::Cancelled).unwrap();
+    }
+    assert_eq!(before(&full(&mut world, raised(huge)), "holds"), 0, "as much was given back");
+}
+
+#[test]
+fn s7_what_is_said_of_an_outcome_weighs_too() {
+    let mut world = World::new(Settings { max_held_bytes: 12_000, ..Settings::default() });
+    let first = world.raise(&Raise { owner: None, ..by(1, 0, "a", 1) });
+    let (token, by_whom) = (world.ask(first).ask.requester.token, Some("x".repeat(10_000)));
+    let decided =
+        Command::DecidedByAgent { ask: first, token, decision: Decision::Deny, by: by_whom, went_on: false };
+    world.run(&decided).unwrap();
+    assert!(world.state.ask(first).is_some(), "its requester did not hear of it yet");
+    world.raise(&Raise { owner: None, ..by(1, 1, "b", 1) });
+    assert!(world.state.ask(first).is_none(), "there was no room for both");
 }
