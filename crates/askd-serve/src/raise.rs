@@ -24,6 +24,12 @@ pub struct Arrival {
 /// Nobody waits for more than a year.
 const LONGEST_SECS: u64 = 31_536_000;
 
+/// What would run, as the wire has it.
+pub fn action(from: wire::Action) -> Action {
+    let wire::Action { tool, kind, title, input, cwd } = from;
+    Action { tool, kind, title, input: input.map(|raw| raw.get().to_owned()), cwd }
+}
+
 /// The command that raises this ask. `Err`: which of its numbers is wrong.
 pub fn raise(from: wire::RaiseAsk, arrival: Arrival) -> Result<Raise, String> {
     for (name, secs) in [
@@ -53,13 +59,7 @@ pub fn raise(from: wire::RaiseAsk, arrival: Arrival) -> Result<Raise, String> {
             wire::RequesterKind::Script => RequesterKind::Script,
             wire::RequesterKind::Spool => RequesterKind::Spool,
         },
-        action: Action {
-            tool: from.action.tool,
-            kind: from.action.kind,
-            title: from.action.title,
-            input: from.action.input.map(|raw| raw.get().to_owned()),
-            cwd: from.action.cwd,
-        },
+        action: action(from.action),
         class: match from.class {
             wire::Class::Tool => Class::Tool,
             wire::Class::Safety => Class::Safety,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use askd_core::command::{Command, Reply};
 use askd_core::state::Session;
 use askd_core::{
-    Answer, AskId, Handle, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId, TokenHash,
+    Answer, AskId, Digest, Handle, Instance, Overrides, Refusal, SessionKey, Settings, SurfaceId, TokenHash,
 };
 use askd_journal::Position;
 use tokio::sync::oneshot;
@@ -144,6 +144,12 @@ pub(super) enum Message {
         token: TokenHash,
         key: String,
         reply: oneshot::Sender<Option<AskId>>,
+    },
+    ComesBack {
+        token: TokenHash,
+        key: String,
+        digest: Digest,
+        reply: oneshot::Sender<bool>,
     },
     Permissions {
         session: Option<SessionKey>,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use askd_core::command::Command;
-use askd_core::{AskId, Handle, Instance, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
+use askd_core::{AskId, Digest, Handle, Instance, Refusal, SessionKey, Settings, SurfaceId, TokenHash};
 use askd_journal::{Journal, Position};
 use askd_writer::Writer;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -173,6 +173,11 @@ impl Engine {
     /// The newest ask of a requester and key.
     pub(crate) async fn of_requester(&self, token: TokenHash, key: String) -> Option<AskId> {
         self.call(|reply| Message::OfRequester { token, key, reply }).await.flatten()
+    }
+
+    /// A raise of this requester, key and content would come back to an ask that it has.
+    pub(crate) async fn comes_back(&self, token: TokenHash, key: String, digest: Digest) -> bool {
+        self.call(|reply| Message::ComesBack { token, key, digest, reply }).await.unwrap_or(false)
     }
 
     pub(crate) async fn permissions(&self, session: Option<SessionKey>) -> Option<Permissions> {

@@ -81,6 +81,9 @@ impl<J: Journal> Desk<J> {
             Message::OfRequester { token, key, reply } => {
                 let _ = reply.send(self.writer.state().of_requester(token, &key));
             }
+            Message::ComesBack { token, key, digest, reply } => {
+                let _ = reply.send(self.writer.state().by_key(token, &key, digest).is_some());
+            }
             Message::Permissions { session, reply } => {
                 let state = self.writer.state();
                 let everywhere = state.set_for_all();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use askd_core::outcome::Verdict;
 use askd_core::{AskId, Cause, Command, Hash256, Refusal, Reply, Seen, SessionKey, Voice};
 use askd_serve::ids::new_ask;
+use askd_serve::raise::action;
 use askd_wire::{DecidedAsk, DecidedByKey, LoopSeen, ObservationBatch, RaiseAsk, WithdrawAsk, WithdrawByKey};
 use axum::Router;
 use axum::extract::{Extension, State};
@@ -78,11 +79,12 @@ async fn raise(
     let session = SessionKey { agent: body.agent.clone(), session: body.session.clone() };
     let owner = connection.owner();
     let who = (&session, owner, connection.pid);
-    if let Err(limit) = app.rates.take(Kind::Raise, who, 1, clock::boot_ms())
-        // Who comes back to an ask of its own makes nothing new.
-        && app.engine.of_requester(hash, body.key.clone()).await.is_none()
-    {
-        return Err(Refused::from_refusal(&Refusal::CapReached(limit), None));
+    if let Err(limit) = app.rates.take(Kind::Raise, who, 1, clock::boot_ms()) {
+        // Who comes back to an ask of its own makes nothing new. The same key with another content is another ask.
+        let digest = action(body.action.clone()).digest();
+        if !app.engine.comes_back(hash, body.key.clone(), digest).await {
+            return Err(Refused::from_refusal(&Refusal::CapReached(limit), None));
+        }
     }
     let arrival = Arrival {
         id: new_ask(app.clock.now().wall_ms).map_err(|error| no_randomness(&error))?,

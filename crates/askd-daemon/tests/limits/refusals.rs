@@ -180,6 +180,23 @@ fn s7_a_session_that_asks_too_fast_gets_no_opinion_and_keeps_what_it_has() {
     assert_eq!(refusal(&refused).1, "cap_reached");
     let text = String::from_utf8_lossy(&refused.body).into_owned();
     assert!(text.contains("session script/s1") && text.contains("500 a second"), "{text}");
+    // Another content under the key of an ask that one has is another ask.
+    let refused = loop {
+        assert!(began.elapsed() < PATIENCE, "no limit");
+        let replies = std::thread::scope(|scope| {
+            let send = |thread: usize| {
+                let mut requester = world.requester();
+                (0..500).for_each(|_| drop(post(&mut requester, "/v1/asks", &wrong)));
+                post(&mut requester, "/v1/asks", &ask("k1", &format!("ls {thread} {:?}", began.elapsed())))
+            };
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || send(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        if let Some(refused) = replies.into_iter().find(|reply| reply.status == 429) {
+            break refused;
+        }
+    };
+    assert_eq!(refusal(&refused).1, "cap_reached");
     // Who has an ask comes back to it however fast; nothing was decided.
     for _ in 0..200 {
         let back = post(&mut requester, "/v1/asks", &ask("k1", "ls"));
