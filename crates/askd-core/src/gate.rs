@@ -4,6 +4,7 @@
 //! batch is the calls that start with no end in between. The order inside a batch does not matter.
 
 use crate::digest::Digest;
+use crate::id::Hash256;
 use crate::time::Stamp;
 
 /// Equal batches in a row at which the gate closes.
@@ -21,14 +22,14 @@ pub struct Gate {
     repeats: u32,
     since: Option<Stamp>,
     /// The user prompt that is worked on, where the adapter tells.
-    turn: Option<String>,
+    turn: Option<Hash256>,
     current: Current,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Current {
     calls: Vec<Digest>,
-    name: Option<String>,
+    name: Option<Hash256>,
     began: Option<Stamp>,
     /// A call of it has ended: without names, the next start begins a new batch.
     ended: bool,
@@ -56,21 +57,23 @@ pub struct Repeated {
 impl Gate {
     /// A call is about to run. `Some`: its batch is now equal to the two before it, ask before it runs.
     pub fn call_started(&mut self, call: Digest, place: CallPlace<'_>, now: Stamp) -> Option<Repeated> {
-        let CallPlace { batch, turn } = place;
-        if let (Some(turn), Some(before)) = (turn, &self.turn)
+        // They may be long, and are only compared.
+        let [batch, turn] =
+            [place.batch, place.turn].map(|name| name.map(|name| Hash256::of(name.as_bytes())));
+        if let (Some(turn), Some(before)) = (turn, self.turn)
             && turn != before
         {
             self.reset();
         }
-        self.turn = turn.map(str::to_owned).or_else(|| self.turn.take());
-        let begins = match (batch, &self.current.name) {
+        self.turn = turn.or(self.turn);
+        let begins = match (batch, self.current.name) {
             (Some(name), Some(current)) => name != current,
             (Some(_), None) | (None, Some(_)) => true,
             (None, None) => self.current.ended,
         };
         if begins {
             self.close();
-            self.current.name = batch.map(str::to_owned);
+            self.current.name = batch;
         }
         let current = &mut self.current;
         current.began.get_or_insert(now);
@@ -92,6 +95,11 @@ impl Gate {
     /// A new turn, or a person said that it may go on: counting begins anew.
     pub fn reset(&mut self) {
         *self = Self::default();
+    }
+
+    /// Bytes of the calls that it compares.
+    pub(crate) fn weight(&self) -> usize {
+        (self.last.capacity() + self.current.calls.capacity()) * size_of::<Digest>()
     }
 
     fn close(&mut self) {

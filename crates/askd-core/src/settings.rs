@@ -42,6 +42,8 @@ pub struct Settings {
     pub max_held_bytes_per_session: usize,
     /// Most bytes that live sessions and the subagents of these hold together.
     pub max_brought_bytes: usize,
+    /// Most bytes that is remembered of the calls, spawns and threads of all sessions together.
+    pub max_remembered_bytes: usize,
 }
 
 impl Default for Settings {
@@ -70,6 +72,7 @@ impl Default for Settings {
             max_held_bytes: 128 * 1024 * 1024,
             max_held_bytes_per_session: 32 * 1024 * 1024,
             max_brought_bytes: 16 * 1024 * 1024,
+            max_remembered_bytes: 16 * 1024 * 1024,
         }
     }
 }

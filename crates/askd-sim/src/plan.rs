@@ -136,7 +136,7 @@ impl Plan {
 fn settings(dice: &mut Dice, remotes: usize) -> Settings {
     let decision = |dice: &mut Dice| if dice.percent(50) { Decision::Allow } else { Decision::Deny };
     let timeout = |dice: &mut Dice| if dice.percent(40) { 360_000 } else { dice.span(3_000, 600_000) };
-    Settings {
+    let mut settings = Settings {
         background_timeout_ms: timeout(dice),
         background_default: decision(dice),
         safety_timeout_ms: timeout(dice),
@@ -165,5 +165,10 @@ fn settings(dice: &mut Dice, remotes: usize) -> Settings {
         remote_action: decision(dice),
         skip: dice.percent(3),
         ..Settings::default()
+    };
+    // Who may bring little may also be remembered little of.
+    if settings.max_brought_bytes < 16 * 1024 * 1024 {
+        settings.max_remembered_bytes = 3_000;
     }
+    settings
 }

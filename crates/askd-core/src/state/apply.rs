@@ -132,20 +132,18 @@ impl State {
                 let (class, owner) = (state.ask.class, state.ask.requester.owner.clone());
                 self.settled_by(owner.as_ref(), id, true);
                 self.hold_bytes(&ask, super::weight::of_outcome(outcome));
-                if let Some(session) = self.sessions.get_mut(&key) {
+                self.remember(&key, |session| {
                     session.closed(owner.as_ref());
                     match (class, outcome.kind) {
                         // A person, or a default that a person accepted, said that it may go on.
-                        (Class::Safety, OutcomeKind::Allowed) => drop(session.gates.remove(&thread)),
+                        (Class::Safety, OutcomeKind::Allowed) => session.seen.forget_gate(&thread),
                         // A call that is refused is not seen to end.
                         (Class::Tool, OutcomeKind::Denied) => {
-                            if let Some(gate) = session.gates.get_mut(&thread) {
-                                gate.call_ended();
-                            }
+                            session.seen.call_ended(&thread);
                         }
                         _ => {}
                     }
-                }
+                });
             }
             Event::Shown { surface, remote } if !state.shown.contains(surface) => {
                 if *remote {
@@ -218,7 +216,7 @@ impl State {
         if !self.sessions.contains_key(key) {
             self.sessions.insert(key.clone(), Session::closed_before(&ask));
         }
-        if let Some(session) = self.sessions.get_mut(key) {
+        self.remember(key, |session| {
             if session.hold(id, ask.requester.token) {
                 session.opened(ask.requester.owner.as_ref());
             }
@@ -227,9 +225,9 @@ impl State {
             }
             // One call asks once here; a call that ends unseen is no candidate for the next one like it.
             if let Some(call) = &ask.lineage.call {
-                session.forget_call(call);
+                session.seen.forget_call(call);
             }
-        }
+        });
         let state = AskState {
             link: Link::Detached { since: ask.asked_at, grace_ms: ask.requester.grace_ms },
             ask,
@@ -270,42 +268,33 @@ impl State {
                 }
             }
             Note::CallStarted { session, call, info, batch, turn } => {
-                if let Some(session) = self.sessions.get_mut(session) {
+                self.remember(session, |session| {
                     session.heard = now;
-                    if !session.remember_call(call, info.clone()) {
-                        return;
+                    let is_new = session.seen.remember_call(call, info.clone());
+                    if is_new && info.side.is_none() {
+                        let place = CallPlace { batch: batch.as_deref(), turn: turn.as_deref() };
+                        session.seen.call_started(info.subagent.as_ref(), info.digest, place, now);
                     }
-                    if info.side.is_some() {
-                        return;
-                    }
-                    let place = CallPlace { batch: batch.as_deref(), turn: turn.as_deref() };
-                    session.gate(info.subagent.as_ref()).call_started(info.digest, place, now);
-                }
+                });
             }
             Note::CallEnded { session, call, subagent } => {
-                if let Some(session) = self.sessions.get_mut(session) {
-                    let anothers = session.calls.get(call).is_some_and(|info| info.side.is_some());
-                    session.forget_call(call);
-                    if let Some(gate) = session.gates.get_mut(subagent).filter(|_| !anothers) {
-                        gate.call_ended();
+                self.remember(session, |session| {
+                    let anothers = session.seen.call(call).is_some_and(|info| info.side.is_some());
+                    session.seen.forget_call(call);
+                    if !anothers {
+                        session.seen.call_ended(subagent);
                     }
-                }
+                });
             }
             Note::GateReset { session, subagent } => {
-                if let Some(session) = self.sessions.get_mut(session) {
-                    session.gates.remove(subagent);
-                }
+                self.remember(session, |session| session.seen.forget_gate(subagent));
             }
             Note::OverridesSet { overrides } => self.overrides.merge(overrides),
             Note::SpawnSeen { session, spawn } => {
-                if let Some(session) = self.sessions.get_mut(session) {
-                    session.remember_spawn(spawn.clone());
-                }
+                self.remember(session, |session| session.seen.remember_spawn(spawn.clone()));
             }
             Note::SpawnUsed { session, call } => {
-                if let Some(session) = self.sessions.get_mut(session) {
-                    session.spawns.retain(|s| s.call != *call);
-                }
+                self.remember(session, |session| session.seen.forget_spawn(call));
             }
             Note::TurnOver { asks } => self.turn_over(asks.iter().copied()),
             Note::SurfaceAttached { surface, info } => {

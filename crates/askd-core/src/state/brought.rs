@@ -112,18 +112,21 @@ impl State {
     /// What this session itself holds counts anew once `change` was made. One that has ended counts nothing, and has no
     /// subagents.
     pub(super) fn recount(&mut self, key: &SessionKey, change: impl FnOnce(&mut Self)) {
-        if let Some((owner, size)) = self.weight_of(key) {
+        if let Some((owner, size, remembered)) = self.weight_of(key) {
             self.brought.take_off(owner.as_ref(), size);
+            self.remembered.take_off(owner.as_ref(), remembered);
         }
         change(self);
-        if let Some((owner, size)) = self.weight_of(key) {
+        if let Some((owner, size, remembered)) = self.weight_of(key) {
             self.brought.add(owner.as_ref(), size);
+            self.remembered.add(owner.as_ref(), remembered);
         }
     }
 
-    fn weight_of(&self, key: &SessionKey) -> Option<(Option<Owner>, usize)> {
-        let session = self.sessions.get(key).filter(|s| !s.ended)?;
-        Some((session.info.owner.clone(), of_info(&session.info)))
+    fn weight_of(&self, key: &SessionKey) -> Option<(Option<Owner>, usize, usize)> {
+        let session = self.sessions.get(key)?;
+        let size = if session.ended { 0 } else { of_info(&session.info) };
+        Some((session.info.owner.clone(), size, session.seen.weight()))
     }
 
     /// Its subagents are forgotten.

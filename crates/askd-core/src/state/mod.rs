@@ -13,6 +13,7 @@ mod let_go;
 mod observe;
 mod policy;
 mod raise;
+mod remembered;
 mod session;
 mod shares;
 mod slots;
@@ -84,6 +85,8 @@ pub struct State {
     held_by_root: BTreeMap<(Option<Owner>, SessionKey), usize>,
     /// Bytes that live sessions and their subagents hold.
     brought: shares::Shares,
+    /// Bytes that is remembered of calls, spawns and threads.
+    remembered: shares::Shares,
     /// When this memory began.
     opened: Option<Stamp>,
     /// Asks that changed since the last sweep.
@@ -501,11 +504,11 @@ impl State {
         let link = self.asks.get(&id)?.attached_link();
         let ask = self.remove(id)?.ask;
         // An ask that was never recorded has not used its call up.
-        if let (Some(call), Some(session)) = (&ask.lineage.call, self.sessions.get_mut(&ask.lineage.session))
-        {
+        if let Some(call) = &ask.lineage.call {
             let subagent = ask.lineage.work_id().map(str::to_owned);
             let (tool, digest) = (ask.action.tool.clone(), ask.digest);
-            session.remember_call(call, CallInfo { subagent, tool, digest, side: None });
+            let info = CallInfo { subagent, tool, digest, side: None };
+            self.remember(&ask.lineage.session, |session| session.seen.remember_call(call, info));
         }
         self.fill_slots();
         link

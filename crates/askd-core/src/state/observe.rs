@@ -14,6 +14,7 @@ use crate::time::Now;
 use super::decided::gone_on;
 use super::delivery::{cancel, revoke};
 use super::raise::{around, name, texts};
+use super::remembered::Call;
 use super::timeout::{record, withdrawn};
 use super::{AskState, Handled, Session, State};
 
@@ -72,7 +73,7 @@ impl State {
                 self.subagent_ended(key, work_id, (voice, own), now, &mut changes);
             }
             Seen::CallStarted { call, info, batch, turn, .. } if !own => {
-                let known = self.sessions.get(key).is_some_and(|s| s.calls.contains_key(call));
+                let known = self.sessions.get(key).is_some_and(|s| s.seen.call(call).is_some());
                 // Of a call that nobody's process announces nothing could be learned later.
                 let side = seen.instance.clone().filter(|instance| voice.is_of(instance) && !known);
                 changes.extend(side.map(|side| {
@@ -101,7 +102,7 @@ impl State {
             }
             Seen::CallEnded { call, subagent, .. } => {
                 self.own_prompt_answered((key, voice), call, true, None, now, &mut changes);
-                let known = self.sessions.get(key).and_then(|session| session.calls.get(call));
+                let known = self.sessions.get(key).and_then(|session| session.seen.call(call));
                 if own || known.is_some_and(|info| is_of_side(info, voice)) {
                     changes.push(Change::Note(Note::CallEnded {
                         session: key.clone(),
@@ -318,7 +319,7 @@ impl State {
             over.push(*id);
         }
         changes.push(Change::Note(Note::TurnOver { asks: over }));
-        for (call, info) in &session.calls {
+        for (call, info) in session.seen.calls() {
             if info.subagent.as_deref() == Some(work_id) && (own || is_of_side(info, voice)) {
                 changes.push(call_ended(key, call, info));
             }
@@ -360,7 +361,7 @@ impl State {
             }
             over.push(*id);
         }
-        for (call, info) in &session.calls {
+        for (call, info) in session.seen.calls() {
             if info.subagent.as_deref() == subagent && (own || is_of_side(info, voice)) {
                 changes.push(call_ended(key, call, info));
             }
@@ -383,7 +384,7 @@ impl State {
         changes: &mut Vec<Change>,
     ) {
         let Some(session) = self.sessions.get(key) else { return };
-        for (call, info) in session.calls.iter().filter(|(_, info)| own || is_of_side(info, voice)) {
+        for (call, info) in session.seen.calls().filter(|(_, info)| own || is_of_side(info, voice)) {
             if subagent.is_none_or(|top| session.is_within(info.subagent.as_deref(), top)) {
                 changes.push(call_ended(key, call, info));
             }
@@ -391,7 +392,7 @@ impl State {
         if !own {
             return;
         }
-        for thread in session.gates.keys() {
+        for thread in session.seen.threads() {
             if subagent.is_none_or(|top| session.is_within(thread.as_deref(), top)) {
                 let (session, subagent) = (key.clone(), thread.clone());
                 changes.push(Change::Note(Note::GateReset { session, subagent }));
@@ -410,10 +411,10 @@ impl State {
         now: Now,
     ) -> Option<Repeated> {
         let session = self.sessions.get(key)?;
-        if session.calls.contains_key(call) {
+        if session.seen.call(call).is_some() {
             return None;
         }
-        let mut gate = session.gates.get(&info.subagent)?.clone();
+        let mut gate = session.seen.gate(&info.subagent)?.clone();
         gate.call_started(info.digest, CallPlace { batch, turn }, now)
     }
 
@@ -587,10 +588,16 @@ fn check(seen: &Observe) -> Result<(), String> {
         Seen::CallStarted { call, info, batch, turn, spawn } => {
             name("call", call)?;
             name("tool", &info.tool)?;
-            texts([("subagent", &info.subagent), ("batch", batch), ("turn", turn)])?;
-            spawn
-                .as_ref()
-                .map_or(Ok(()), |spawn| texts([("spawn.name", &spawn.name), ("spawn.kind", &spawn.kind)]))
+            // A name as long as no subagent has is that of none.
+            let thread = info.subagent.as_deref().filter(|work_id| !work_id.is_empty());
+            thread.map_or(Ok(()), |work_id| name("subagent", work_id))?;
+            texts([("batch", batch), ("turn", turn)])?;
+            spawn.as_ref().map_or(Ok(()), |spawn| {
+                name("spawn.call", &spawn.call)?;
+                let parent = spawn.parent.as_deref().filter(|work_id| !work_id.is_empty());
+                parent.map_or(Ok(()), |work_id| name("spawn.parent", work_id))?;
+                texts([("spawn.name", &spawn.name), ("spawn.kind", &spawn.kind)])
+            })
         }
         Seen::CallEnded { call, .. } | Seen::OwnPromptAnswered { call, .. } => name("call", call),
         Seen::DecidedByAgent { call, by, .. } => {
@@ -606,10 +613,10 @@ fn check(seen: &Observe) -> Result<(), String> {
 /// The spawning call of a child: named by the agent, or the only one that it can be.
 fn matching_spawn<'a>(session: &'a Session, told: &Subagent, call: Option<&str>) -> Option<&'a SpawnSeen> {
     if let Some(call) = call {
-        return session.spawns.iter().find(|s| s.call == call);
+        return session.seen.spawn_of(call);
     }
     let mut fitting =
-        session.spawns.iter().filter(|s| told.kind.is_none() || s.kind.is_none() || s.kind == told.kind);
+        session.seen.spawns().filter(|s| told.kind.is_none() || s.kind.is_none() || s.kind == told.kind);
     match (fitting.next(), fitting.next()) {
         (Some(spawn), None) => Some(spawn),
         _ => None,
@@ -617,11 +624,11 @@ fn matching_spawn<'a>(session: &'a Session, told: &Subagent, call: Option<&str>)
 }
 
 /// Announced by a process that this side speaks for.
-fn is_of_side(info: &CallInfo, voice: &Voice) -> bool {
+fn is_of_side(info: &Call, voice: &Voice) -> bool {
     info.side.as_ref().is_some_and(|side| voice.is_of(side))
 }
 
-fn call_ended(session: &SessionKey, call: &str, info: &CallInfo) -> Change {
+fn call_ended(session: &SessionKey, call: &str, info: &Call) -> Change {
     let (session, call, subagent) = (session.clone(), call.to_owned(), info.subagent.clone());
     Change::Note(Note::CallEnded { session, call, subagent })
 }

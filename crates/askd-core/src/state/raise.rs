@@ -7,7 +7,7 @@ use crate::ask::{
     Ask, AtDeadline, Attendance, Choice, ChoiceKind, Class, Decision, Lineage, Place, RequesterKind, Subagent,
 };
 use crate::command::{Observe, Raise, Reply, Seen, Voice};
-use crate::event::{CallInfo, Change, Event, LateAnswer, Note};
+use crate::event::{Change, Event, LateAnswer, Note};
 use crate::id::{AskId, SessionKey};
 use crate::outcome::{Cause, Outcome, OutcomeKind, Source};
 use crate::refusal::Refusal;
@@ -16,6 +16,7 @@ use crate::time::Now;
 
 use super::delivery::cancel;
 use super::observe::Teller;
+use super::remembered::Call;
 use super::timeout::record;
 use super::{AskState, Handled, Late, Link, State};
 
@@ -226,7 +227,7 @@ impl State {
 
     /// The subagent whose call this is, for a requester that knows the call and not the thread.
     fn thread_of_call(&self, raise: &Raise) -> Option<Subagent> {
-        let call = self.session(&raise.session)?.calls.get(raise.call.as_deref()?)?;
+        let call = self.session(&raise.session)?.seen.call(raise.call.as_deref()?)?;
         let work_id = call.subagent.clone()?;
         Some(Subagent { work_id, name: None, kind: None, depth: None, parent: None })
     }
@@ -236,17 +237,20 @@ impl State {
     fn find_call(&self, raise: &Raise, work_id: Option<&str>, digest: crate::Digest) -> Option<String> {
         let session = self.sessions.get(&raise.session)?;
         // What another process announced in the session's name is that one's call.
-        let same = |info: &CallInfo| {
+        let same = |info: &Call| {
             info.digest == digest
                 && info.subagent.as_deref() == work_id
                 && (info.side.is_none() || info.side == raise.instance)
         };
         // Most asks come before their call has started: then the other asks need not be looked at.
-        session.calls.values().find(|info| same(info))?;
+        session.seen.calls().find(|(_, info)| same(info))?;
+        if session.seen.is_unsure(work_id, digest) {
+            return None;
+        }
         let taken: BTreeSet<&str> =
             session.asks.iter().filter_map(|id| self.asks.get(id)).filter_map(AskState::call).collect();
         let mut matching =
-            session.calls.iter().filter(|(call, info)| same(info) && !taken.contains(call.as_str()));
+            session.seen.calls().filter(|(call, info)| same(info) && !taken.contains(call.as_str()));
         match (matching.next(), matching.next()) {
             (Some((call, _)), None) => Some(call.clone()),
             _ => None,

@@ -1,17 +1,15 @@
 //! Sessions: lineage, the calls that were seen, the subagents that were announced.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ask::{Ask, Subagent};
-use crate::event::{CallInfo, SessionInfo, SpawnSeen};
-use crate::gate::Gate;
+use crate::event::SessionInfo;
 use crate::id::{AskId, Owner, TokenHash};
 use crate::overrides::Overrides;
 use crate::time::Stamp;
 
-/// Calls and spawns of one session that are remembered at most; older ones are forgotten, which costs a correlation and
-/// never makes a wrong one.
-const REMEMBERED: usize = 1024;
+use super::remembered::Remembered;
+
 /// Subagents of one session that have ended, beyond which they are forgotten.
 const MOST_ENDED: usize = 1024;
 
@@ -35,15 +33,12 @@ pub struct Session {
     pub(super) ended_subagents: usize,
     /// When those are so many, they are looked through again.
     forget_at: usize,
-    pub(super) calls: BTreeMap<String, CallInfo>,
-    call_order: VecDeque<String>,
-    pub(super) spawns: VecDeque<SpawnSeen>,
+    /// Its calls, spawns and threads.
+    pub(super) seen: Remembered,
     /// What a person set for this session's tree; only looked at in its root.
     pub overrides: Overrides,
     /// What was stricter of that when the session ended before: it holds again when that one goes on.
     pub kept: Overrides,
-    /// Doom-loop gates by thread; the main thread has no work id.
-    pub(super) gates: BTreeMap<Option<String>, Gate>,
     /// Asks in memory.
     pub(super) asks: BTreeSet<AskId>,
     /// Who asked them, with how many each, without those that were only recalled from history.
@@ -72,12 +67,9 @@ impl Session {
             subagents: BTreeMap::new(),
             ended_subagents: 0,
             forget_at: 0,
-            calls: BTreeMap::new(),
-            call_order: VecDeque::new(),
-            spawns: VecDeque::new(),
+            seen: Remembered::default(),
             overrides: Overrides::default(),
             kept: Overrides::default(),
-            gates: BTreeMap::new(),
             asks: BTreeSet::new(),
             askers: BTreeMap::new(),
         }
@@ -165,12 +157,9 @@ impl Session {
         self.ended_at = Some(at);
         self.subagents.clear();
         self.ended_subagents = 0;
-        self.calls.clear();
-        self.call_order.clear();
-        self.spawns.clear();
+        self.seen = Remembered::default();
         let strict = std::mem::take(&mut self.overrides).strict_part();
         self.kept.merge(&strict);
-        self.gates.clear();
     }
 
     /// A person set this for its tree.
@@ -201,6 +190,11 @@ impl Session {
         self.stands_in
     }
 
+    /// Bytes that is remembered of its calls, spawns and threads.
+    pub fn remembered(&self) -> usize {
+        self.seen.weight()
+    }
+
     /// Subagents that have not ended.
     pub fn live_subagents(&self) -> impl Iterator<Item = &Subagent> {
         self.subagents.values().filter(|c| !c.ended).map(|c| &c.subagent)
@@ -227,43 +221,6 @@ impl Session {
         gone
     }
 
-    /// True when the call was not known before.
-    pub(super) fn remember_call(&mut self, call: &str, info: CallInfo) -> bool {
-        let new = self.calls.insert(call.to_owned(), info).is_none();
-        if new {
-            self.call_order.push_back(call.to_owned());
-        }
-        while self.call_order.len() > REMEMBERED {
-            if let Some(oldest) = self.call_order.pop_front() {
-                self.calls.remove(&oldest);
-            }
-        }
-        new
-    }
-
-    /// The doom-loop gate of a thread.
-    pub(super) fn gate(&mut self, thread: Option<&String>) -> &mut Gate {
-        // The main thread's comes first and stays.
-        if self.gates.len() >= REMEMBERED && !self.gates.contains_key(&thread.cloned()) {
-            self.gates.pop_last();
-        }
-        self.gates.entry(thread.cloned()).or_default()
-    }
-
-    pub(super) fn forget_call(&mut self, call: &str) {
-        if self.calls.remove(call).is_some() {
-            self.call_order.retain(|c| c != call);
-        }
-    }
-
-    pub(super) fn remember_spawn(&mut self, spawn: SpawnSeen) {
-        self.spawns.retain(|s| s.call != spawn.call);
-        self.spawns.push_back(spawn);
-        if self.spawns.len() > REMEMBERED {
-            self.spawns.pop_front();
-        }
-    }
-
     /// `work_id` or one of its ancestors is `top`.
     pub(super) fn is_within(&self, work_id: Option<&str>, top: &str) -> bool {
         let mut at = work_id;
@@ -282,8 +239,6 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Digest;
-    use crate::gate::CallPlace;
     use crate::id::SessionKey;
     use crate::time::BootId;
 
@@ -329,24 +284,5 @@ mod tests {
         assert_eq!(gone, ["gone"]);
         assert_eq!((session.ended_subagents, session.forget_at), (2, 4));
         assert!(session.is_within(Some("live"), "top"));
-    }
-
-    #[test]
-    fn s7_threads_without_end_take_bounded_room_and_the_main_thread_is_watched_all_the_same() {
-        let now = Stamp { boot: BootId(uuid::Uuid::nil()), boot_ms: 1, wall_ms: 1 };
-        let call = Digest::of("Bash", Some("{}"), None, "");
-        let mut session = session(now);
-        let mut loops = Vec::new();
-        for batch in 0..3 {
-            let place = |name| CallPlace { batch: Some(name), turn: None };
-            let name = format!("b{batch}");
-            loops.push(session.gate(None).call_started(call, place(&name), now).is_some());
-            for thread in 0..2 * REMEMBERED {
-                let thread = format!("work-{batch}-{thread}");
-                session.gate(Some(&thread)).call_started(call, place("b"), now);
-            }
-            assert!(session.gates.len() <= REMEMBERED, "{}", session.gates.len());
-        }
-        assert_eq!(loops, [false, false, true]);
     }
 }

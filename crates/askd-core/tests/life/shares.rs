@@ -1,12 +1,14 @@
 //! What one owner holds takes no place of another's, in whoever's name it was asked.
 
 use askd_core::ask::{Attendance, Choice, ChoiceKind, OwnPrompt, Place, Subagent};
+use askd_core::event::SpawnSeen;
 use askd_core::{
     Cause, Command, Decision, Handled, Observe, Raise, Refusal, Reply, Seen, Settings, Verdict, Voice,
 };
 
 use crate::common::World;
-use crate::common::make::{child, choice, id, owner, raise, session, subagent_started};
+use crate::common::make;
+use crate::common::make::{call_started, child, choice, id, owner, raise, session, subagent_started};
 
 /// An ask of `bytes` bytes and more, by a requester behind this shell.
 fn by(shell: u32, n: u32, in_session: &str, bytes: usize) -> Raise {
@@ -346,4 +348,85 @@ fn s7_what_is_said_of_an_outcome_weighs_too() {
     assert!(world.state.ask(first).is_some(), "its requester did not hear of it yet");
     world.raise(&Raise { owner: None, ..by(1, 1, "b", 1) });
     assert!(world.state.ask(first).is_none(), "there was no room for both");
+}
+
+/// A call of a session of this shell, in a thread of its own.
+fn call(shell: u32, in_session: &str, n: u32, command: &str) -> Command {
+    let seen = call_started(&format!("c{n}"), Some(&format!("w{n}")), make::action(command).digest());
+    Command::Observe(Box::new(told(shell, in_session, None, seen)))
+}
+
+#[test]
+fn s7_what_is_remembered_of_calls_is_bounded_for_all_sessions_together_and_the_busiest_pays() {
+    let mut world = World::new(Settings { max_remembered_bytes: 200_000, ..Settings::default() });
+    world.run(&call(1, "quiet", 1, "quiet")).unwrap();
+    world.run(&call(2, "others", 1, "others")).unwrap();
+    for n in 0..3_000 {
+        world.run(&call(1, ["busy", "busier"][usize::from(n % 3 > 0)], n, "ls")).unwrap();
+    }
+    let all: Vec<_> = world.state.sessions().map(|s| (s.info.key.session.as_str(), s.remembered())).collect();
+    let total: usize = all.iter().map(|(_, bytes)| bytes).sum();
+    assert!(total < 80_000, "one owner's part of it: {all:?}");
+    assert!(all.iter().all(|(_, bytes)| *bytes > 0), "{all:?}");
+    // Those who told little are served as ever, and so is the newest of the busiest.
+    for (n, in_session, thread, command) in [(1, "quiet", "w1", "quiet"), (2, "others", "w1", "others")] {
+        let raise = Raise { subagent: Some(child(thread)), ..by(n, n, in_session, 1) };
+        let ask = world.raise(&Raise { action: make::action(command), ..raise });
+        assert_eq!(world.ask(ask).call(), Some("c1"), "{in_session}");
+    }
+    // With the session it is given back.
+    for name in ["busy", "busier"] {
+        world.run(&Command::Observe(Box::new(told(1, name, None, Seen::SessionEnded)))).unwrap();
+        assert_eq!(world.state.session(&session(name)).unwrap().remembered(), 0);
+    }
+}
+
+#[test]
+fn s7_c6_a_call_like_one_that_was_forgotten_is_not_taken_for_it() {
+    let mut world = World::new(Settings { max_remembered_bytes: 100_000, ..Settings::default() });
+    let started = |name: &str, command: &str| {
+        let seen = call_started(name, None, make::action(command).digest());
+        Command::Observe(Box::new(told(1, "a", None, seen)))
+    };
+    world.run(&started("first", "rm")).unwrap();
+    for n in 0..300 {
+        world.run(&started(&format!("c{n}"), "ls")).unwrap();
+    }
+    world.run(&started("second", "rm")).unwrap();
+    world.run(&started("other", "cat")).unwrap();
+    // It may be about the first, of which nothing is known any more.
+    let ask = world.raise(&Raise { action: make::action("rm"), ..by(1, 1, "a", 1) });
+    assert_eq!(world.ask(ask).call(), None);
+    let ask = world.raise(&Raise { action: make::action("cat"), ..by(1, 2, "a", 1) });
+    assert_eq!(world.ask(ask).call(), Some("other"));
+}
+
+#[test]
+fn s7_c8_a_spawn_is_not_taken_for_one_that_was_forgotten() {
+    let spawn = |n: u32, kind: &str| {
+        let mut seen = call_started(&format!("c{n}"), None, make::action("task").digest());
+        if let Seen::CallStarted { spawn, call, .. } = &mut seen {
+            *spawn = Some(SpawnSeen {
+                call: call.clone(),
+                parent: None,
+                name: Some("x".repeat(5_000)),
+                kind: Some(kind.to_owned()),
+                background: kind == "last",
+            });
+        }
+        Command::Observe(Box::new(told(1, "a", None, seen)))
+    };
+    let shows_itself =
+        Command::Observe(Box::new(told(1, "a", None, subagent_started("w", Some("last"), None))));
+    for most in [16 * 1024 * 1024, 100_000] {
+        let mut world = World::new(Settings { max_remembered_bytes: most, ..Settings::default() });
+        for n in 0..30 {
+            world.run(&spawn(n, "first")).unwrap();
+        }
+        world.run(&spawn(30, "last")).unwrap();
+        world.run(&shows_itself).unwrap();
+        let ask = world.raise(&Raise { subagent: Some(child("w")), ..by(1, 1, "a", 1) });
+        let is_background = world.ask(ask).ask.attendance == Attendance::Background;
+        assert_eq!(is_background, most > 100_000);
+    }
 }
