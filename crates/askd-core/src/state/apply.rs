@@ -27,7 +27,7 @@ impl State {
                 self.apply_to_ask(*id, &record.event, record.at, now);
                 self.index(*id, now);
                 self.touched.insert(*id);
-                self.fill_slots();
+                self.slots_after(*id, &record.event);
             }
             StreamId::Session(key) => {
                 self.apply_to_session(key, record);

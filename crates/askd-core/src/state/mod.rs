@@ -57,6 +57,8 @@ pub struct State {
     /// Handles that the journal said are taken by asks that are not in memory.
     handles_elsewhere: BTreeSet<Handle>,
     sessions: BTreeMap<SessionKey, Session>,
+    /// When those are so many, they are looked through again for some to forget.
+    forget_at: usize,
     surfaces: BTreeMap<SurfaceId, SurfaceInfo>,
     slots: slots::Slots,
     /// Asks that are attached, by their link.
@@ -558,8 +560,10 @@ impl State {
         if self.handles_elsewhere.len() > REMEMBERED_HANDLES {
             self.handles_elsewhere.clear();
         }
-        if self.sessions.len() > REMEMBERED_SESSIONS {
+        if self.sessions.len() > REMEMBERED_SESSIONS.max(self.forget_at) {
             self.sessions.retain(|_, session| !session.ended || !session.asks.is_empty());
+            // Where most of them live they are not looked through with every batch.
+            self.forget_at = self.sessions.len() + self.sessions.len() / 8;
         }
     }
 

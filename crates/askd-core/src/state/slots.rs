@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Change, Event};
-use crate::id::{AskId, SurfaceId};
+use crate::event::{Change, Event, SurfaceInfo};
+use crate::id::{AskId, SessionKey, SurfaceId};
 use crate::time::Now;
 
 use super::timeout::record;
@@ -31,19 +31,12 @@ impl State {
             return;
         }
         let mut slots = Slots::new();
-        for (id, surface) in &self.surfaces {
-            let Some(capacity) = surface.capacity else { continue };
-            let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
-            let wants = |ask: &AskState| {
-                ask.is_open()
-                    && !ask.is_handed_back()
-                    && !ask.failed.contains(&surface.name)
-                    && surface.scope.covers(&self.root_of(ask.session()))
-            };
+        for (id, surface) in self.surfaces.iter().filter(|(_, s)| s.capacity.is_some()) {
+            let wants = |ask: &AskState| wants(ask, surface, &self.root_of(ask.session()));
             let mut held: BTreeSet<AskId> = self.slots.get(id).cloned().unwrap_or_default();
             held.retain(|ask| self.asks.get(ask).is_some_and(wants));
             for (ask, state) in &self.asks {
-                if held.len() >= capacity {
+                if !has_room(surface, &held) {
                     break;
                 }
                 if wants(state) {
@@ -53,6 +46,32 @@ impl State {
             slots.insert(id.clone(), held);
         }
         self.slots = slots;
+    }
+
+    /// Brings the slots up to date after this happened to an ask. Where a slot is free nobody waits for it, so that the
+    /// others need not be looked at when one comes, nor when one goes that had none.
+    pub(super) fn slots_after(&mut self, id: AskId, event: &Event) {
+        match event {
+            Event::Asked { .. } => {
+                let Some(ask) = self.asks.get(&id) else { return };
+                let root = self.root_of(ask.session());
+                for (surface, held) in &mut self.slots {
+                    let Some(info) = self.surfaces.get(surface) else { continue };
+                    if has_room(info, held) && wants(ask, info, &root) {
+                        held.insert(id);
+                    }
+                }
+            }
+            Event::Settled { .. }
+            | Event::Withdrawn { .. }
+            | Event::HandedBack { .. }
+            | Event::SurfaceFailed { .. }
+                if self.slots.values().any(|held| held.contains(&id)) =>
+            {
+                self.fill_slots();
+            }
+            _ => {}
+        }
     }
 
     /// For the log: surfaces on which this ask, now settled by a timer, never had its turn.
@@ -72,4 +91,17 @@ impl State {
             })
             .collect()
     }
+}
+
+fn has_room(surface: &SurfaceInfo, held: &BTreeSet<AskId>) -> bool {
+    let capacity = surface.capacity.map_or(0, |capacity| usize::try_from(capacity).unwrap_or(usize::MAX));
+    held.len() < capacity
+}
+
+/// This ask of a tree with this root is to be shown there, now or when there is room.
+fn wants(ask: &AskState, surface: &SurfaceInfo, root: &SessionKey) -> bool {
+    ask.is_open()
+        && !ask.is_handed_back()
+        && !ask.failed.contains(&surface.name)
+        && surface.scope.covers(root)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use askd_core::event::Event;
 use askd_core::id::StreamId;
 use askd_core::state::{Late, Link};
-use askd_core::{Ask, AskId, Cause, Command, OutcomeKind, Raise, State};
+use askd_core::{Ask, AskId, AskState, Cause, Command, OutcomeKind, Raise, State};
 
 use super::run::{Run, work};
 use crate::model;
@@ -59,6 +59,17 @@ impl Run {
         for key in self.sessions() {
             let of = self.model.asks.values().filter(|a| a.is_open() && a.ask.lineage.session == key);
             assert_eq!(state.waiting(&key) as usize, of.count(), "waiting of {key}");
+        }
+        // No slot is free while somebody waits for it, and nobody holds one for nothing.
+        for (surface, held) in state.limited_surfaces() {
+            let (_, info) = state.surfaces().find(|(id, _)| *id == surface).expect("a slot of nobody's");
+            let wants = |ask: &AskState| {
+                let root = state.root_of(ask.session());
+                !ask.is_handed_back() && !ask.failed.contains(&info.name) && info.scope.covers(&root)
+            };
+            let want: BTreeSet<_> = state.open().filter(|(_, ask)| wants(ask)).map(|(id, _)| id).collect();
+            assert!(held.is_subset(&want), "{held:?} of {want:?}");
+            assert_eq!(held.len(), want.len().min(info.capacity.unwrap_or(0) as usize), "of {want:?}");
         }
         for (id, ask) in state.asks() {
             assert!(!ask.is_finished(), "{id} is finished and stays in memory");
