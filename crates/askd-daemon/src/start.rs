@@ -1,6 +1,7 @@
 //! From options to a running daemon and back.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -41,6 +42,8 @@ use crate::{agents, alarm, dropped, edits, token};
 const LAST_REPLIES: Duration = Duration::from_secs(2);
 /// Held requests get no reply at a restart; whatever else is under way gets this long.
 const LAST_WORDS: Duration = Duration::from_millis(300);
+/// How long until what could not be written is tried again.
+const AGAIN: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
 /// A session without an agent process, without asks, and silent for this long has ended; so have all like it but so many.
 const SILENT_SESSION_MS: u64 = 24 * 3600 * 1000;
@@ -229,21 +232,23 @@ pub fn run(options: Options) -> Result<(), StartError> {
             owners,
         ));
         let edits = tokio::spawn(edits::follow(Arc::clone(&app)));
-        announce(places)?;
         app.live.tell();
         let dropped = tokio::spawn(dropped::keep(Arc::clone(&app)));
         let token = tokio::spawn(token::keep(Arc::clone(&app)));
         tracing::info!("askd {VERSION} listens in {}", places.run_dir().display());
 
-        let how = until_told(&mut leaving).await?;
+        // Together, so that nothing is announced by one that leaves.
+        let how = tokio::select! {
+            how = until_told(&mut leaving) => how?,
+            never = announced(places) => match never {},
+        };
         app.attached.leave(how == Leave::Stop);
         app.leave.send_replace(Some(how));
         tracing::info!("leaving: {how:?}");
         asks.abort();
         answers.abort();
-        if how == Leave::Stop {
-            mark_stopped(places).map_err(io_error("stopped"))?;
-        }
+        // Without the mark it may be started again, but nobody is left to wait for an answer.
+        let marked = if how == Leave::Stop { mark_stopped(places) } else { Ok(()) };
         let _ = fs::remove_file(places.daemon_file());
         let _ = tokio::time::timeout(LAST_REPLIES, app.live.write_dropped(&engine)).await;
         engine.leave(how == Leave::Stop).await;
@@ -261,7 +266,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         let _ = fs::remove_file(places.ask_sock());
         let _ = fs::remove_file(places.answer_sock());
         let _ = tokio::task::spawn_blocking(move || thread.join()).await;
-        Ok(())
+        marked.map_err(io_error("stopped"))
     })
 }
 
@@ -431,8 +436,21 @@ fn bind(path: &Path) -> Result<UnixListener, StartError> {
     UnixListener::from_std(listener).map_err(io_error(named()))
 }
 
+/// Announces it, again after a while when the disk takes nothing: asks come in all the same, because the sockets are
+/// where everybody looks first.
+async fn announced(places: &Places) -> Infallible {
+    let mut told = false;
+    while let Err(error) = announce(places) {
+        if !std::mem::replace(&mut told, true) {
+            tracing::warn!("{}: {error}; tried again", places.daemon_file().display());
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+    std::future::pending().await
+}
+
 /// Tells other programs where the sockets are, complete at its first appearance.
-fn announce(places: &Places) -> Result<(), StartError> {
+fn announce(places: &Places) -> io::Result<()> {
     let file = DaemonFile {
         pid: std::process::id(),
         version: VERSION.to_owned(),
@@ -440,9 +458,7 @@ fn announce(places: &Places) -> Result<(), StartError> {
         ask_sock: places.ask_sock().display().to_string(),
         answer_sock: places.answer_sock().display().to_string(),
     };
-    let path = places.daemon_file();
-    let text = serde_json::to_vec_pretty(&file).unwrap_or_default();
-    replace(&path, &text).map_err(io_error(path.display().to_string()))
+    replace(&places.daemon_file(), &serde_json::to_vec_pretty(&file).unwrap_or_default())
 }
 
 fn mark_stopped(places: &Places) -> io::Result<()> {

@@ -73,8 +73,9 @@ pub(crate) fn restart(desk: &Desk) -> Done {
         }
         connection => connection?,
     };
-    let file = places.read_daemon_file();
-    let started = file.as_ref().and_then(|file| Started::of(file.pid));
+    // Its file is missing, or one of before, when the disk was full; then it says itself who it is.
+    let told = places.read_daemon_file().and_then(|file| Started::of(file.pid));
+    let started = told.or_else(|| who_answers(places).ok().and_then(Started::of));
     let lock = start_lock(places)?;
     would_start(places, started.as_ref())?;
     tell(connection, "restart")?;
@@ -90,10 +91,18 @@ pub(crate) fn restart(desk: &Desk) -> Done {
             desk.start(Door::Answer)?;
         }
     }
-    let health = Answers::connect(places).ok().and_then(|mut answers| answers.health().ok());
-    let pid = health.map(|health| format!(" (process {})", health.pid)).unwrap_or_default();
-    out::print_line(&format!("restarted{pid}; open asks stay open"))?;
+    // A socket is there before everything else of a start has gone well.
+    let pid = who_answers(places).map_err(|error| {
+        let (why, log) = (error.text, places.daemon_log());
+        Failure::unavailable(format!("the daemon does not start again: {why} (see {})", log.display()))
+    })?;
+    out::print_line(&format!("restarted (process {pid}); open asks stay open"))?;
     Ok(status::OK)
+}
+
+/// Which process answers.
+fn who_answers(places: &Places) -> Result<u32, Failure> {
+    Ok(Answers::connect(places)?.health()?.pid)
 }
 
 /// A daemon that works is not given up for one that would not start.

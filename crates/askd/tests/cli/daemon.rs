@@ -67,6 +67,28 @@ fn a_restart_that_would_not_come_back_changes_nothing_and_says_why() {
 }
 
 #[test]
+fn a_daemon_that_cannot_say_where_it_is_runs_and_a_restart_is_one_only_when_a_daemon_answers() {
+    let world = World::new();
+    fs::DirBuilder::new().mode(0o700).create(world.home().join("own")).unwrap();
+    let daemon = world.spawn(&["daemon", "--journal", "sqlite:own/mine.sqlite"]);
+    until("a daemon", || (world.run(&["status"]).code == Some(0)).then_some(()));
+    let asked = world.ask("ls", &[]);
+    let handle = world.handle("ls");
+    // As on a full disk: what is written anew is not there.
+    let in_the_way = world.askd_dir().join("state/daemon.new");
+    fs::create_dir(&in_the_way).unwrap();
+    for _ in 0..2 {
+        let out = world.must(&["daemon", "restart"]);
+        assert!(out.contains("restarted (process "), "{out}");
+        assert_eq!(world.run(&["status"]).code, Some(0));
+        assert_eq!(world.handle("ls"), handle, "with the journal that it was started with");
+    }
+    world.must(&["allow", &handle]);
+    assert_eq!(asked.end().0, Some(0));
+    drop(daemon);
+}
+
+#[test]
 fn many_requesters_under_a_restart_find_one_daemon() {
     let world = World::new();
     let asked: Vec<_> = (0..8).map(|n| world.ask(&format!("ask {n}"), &[])).collect();
