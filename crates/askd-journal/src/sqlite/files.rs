@@ -98,6 +98,15 @@ impl Place {
                 return Err(self.unsafe_here(&named(&path, "is a symbolic link or not a plain file")));
             }
             check_private(&self.path, &path.display().to_string(), &found, "600")?;
+            // Lock and log are found by name: by its other name a second daemon would write the same file.
+            if found.nlink() > 1 {
+                let what = format!(
+                    "has another name too ({} hard links), by which a second daemon could write it; \
+                     remove the others, or copy it to a file of its own",
+                    found.nlink()
+                );
+                return Err(self.unsafe_here(&named(&path, &what)));
+            }
             if let Err(e) = rustix::fs::access(&path, Access::READ_OK | Access::WRITE_OK) {
                 return Err(io_error(&self.path, &named(&path, "is not writable"), &e.into()));
             }

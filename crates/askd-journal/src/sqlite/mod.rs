@@ -66,6 +66,8 @@ impl SqliteJournal {
     /// Besides `path` itself, `<path>-wal`, `<path>-shm` and `<path>.lock` are used.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, JournalError> {
         let place = Place::prepare(path.as_ref())?;
+        // Also while another daemon has it: who asks whether it could be opened hears what is wrong with it.
+        place.check_files()?;
         let lock = place.lock()?;
         place.check_files()?;
         if !place.exists()? {

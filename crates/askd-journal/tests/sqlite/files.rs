@@ -1,7 +1,7 @@
 //! Private, ours, not through a link, and used by one daemon.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -144,6 +144,29 @@ fn a_second_daemon_is_refused_at_once() {
     let next = place.open();
     assert_eq!(next.last().unwrap(), 2);
     assert_eq!(reader.last().unwrap(), 2);
+}
+
+#[test]
+fn s7_a_journal_of_two_names_is_refused_by_either() {
+    let place = Place::new();
+    let mut journal = place.open();
+    journal.commit(&batch([one(&ask(1), 0, OPEN)])).unwrap();
+    let other = place.dir().join("other.db");
+    fs::hard_link(place.path(), &other).unwrap();
+    // A lock and a log are found by name: two daemons would write one file without knowing of each other.
+    assert!(refused(&other).contains("another name"), "{}", refused(&other));
+    drop(journal);
+    assert!(refused(&place.path()).contains("another name"));
+    fs::remove_file(&other).unwrap();
+    assert_eq!(place.open().last().unwrap(), 1);
+    // Nor is a log taken that another journal may have.
+    for suffix in ["-wal", "-shm"] {
+        let (here, there) = (beside(&place.path(), suffix), place.dir().join("elsewhere"));
+        drop(fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&here).unwrap());
+        fs::hard_link(&here, &there).unwrap();
+        assert!(refused(&place.path()).contains("another name"), "{suffix}");
+        fs::remove_file(&there).unwrap();
+    }
 }
 
 #[test]
