@@ -245,6 +245,17 @@ pub enum RequesterKind {
     Spool,
 }
 
+impl RequesterKind {
+    /// What it asks for waits when a person stops askd: an agent that is wrapped has nobody else to ask, and a request in
+    /// a file lies there. The others are told to go on without an answer.
+    pub fn outlasts_a_stop(self) -> bool {
+        match self {
+            Self::Proxy | Self::Spool => true,
+            Self::Hook | Self::Library | Self::Script => false,
+        }
+    }
+}
+
 /// The agent has a prompt of its own for the same call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnPrompt {

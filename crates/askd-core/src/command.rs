@@ -122,7 +122,8 @@ pub enum Command {
         idle_ms: u64,
         most: usize,
     },
-    /// The daemon stops for good: whoever has a prompt of its own gets the ask back, the others wait for the next start.
+    /// The daemon stops for good: whoever has a prompt of its own gets the ask back, who waits and does not come back is
+    /// let go, the others wait for the next start.
     Stopping,
     /// So many surfaces were attached when the daemon before this one left: they come back, and until then nothing is
     /// decided or handed back because nobody can be asked.

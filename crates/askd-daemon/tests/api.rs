@@ -532,18 +532,26 @@ fn stopping_releases_who_waits_and_blocks_autostart() {
         let mut requester = world.requester();
         std::thread::spawn(move || post(&mut requester, "/v1/asks?wait=600", &body))
     };
-    let (hook, script) = (wait(hook), wait(ask("k1", "ls")));
-    world.until("both asks", || (world.person().list(false).unwrap().len() == 2).then_some(()));
+    let mut proxy = ask("k2", "ls");
+    proxy["requester"] = json!("proxy");
+    let (hook, script, proxy) = (wait(hook), wait(ask("k1", "ls")), wait(proxy));
+    world.until("all asks", || (world.person().list(false).unwrap().len() == 3).then_some(()));
     world.leave("stop");
     let hook: Raised = serde_json::from_slice(&hook.join().unwrap().body).unwrap();
-    assert_eq!(hook.ask.requester.link, "handed_back");
+    assert_eq!((hook.ask.requester.link.as_str(), hook.released), ("handed_back", false));
     let script: Raised = serde_json::from_slice(&script.join().unwrap().body).unwrap();
-    assert!(script.released && script.ask.outcome.is_none());
+    assert!(script.released);
+    let proxy: Raised = serde_json::from_slice(&proxy.join().unwrap().body).unwrap();
+    assert!(proxy.released && proxy.ask.outcome.is_none());
     assert!(world.places.stopped_file().exists());
-    // A person starts it again: nothing was lost, nobody was answered.
+    // A person starts it again: what comes back is still there, nobody was answered, and nobody is asked for who was let go.
     world.up();
     assert!(!world.places.stopped_file().exists());
-    assert_eq!(world.person().list(false).unwrap().len(), 2);
+    let open: Vec<_> = world.person().list(false).unwrap().into_iter().map(|ask| ask.id).collect();
+    assert_eq!(open, [hook.ask.id.clone(), proxy.ask.id.clone()]);
+    let let_go = world.show(&script.ask.id).outcome.unwrap();
+    assert_eq!((let_go.outcome, let_go.cause.as_str()), (OutcomeKind::Withdrawn, "requester_gone"));
+    assert_eq!(let_go.message.as_deref(), Some("askd was stopped"));
     let refused = post(
         &mut world.person_connection(),
         &format!("/v1/asks/{}/answer", hook.ask.id),

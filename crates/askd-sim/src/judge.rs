@@ -326,7 +326,8 @@ impl World {
                     let held = self.daemons[d].links.get(&conn.link);
                     held.is_some_and(|link| self.requesters[link.requester].holds(*conn))
                 });
-                must(!waits, "its requester is there and waits")
+                let let_go = self.daemons[d].is_stopping() && !ask.requester.kind.outlasts_a_stop();
+                must(!waits || let_go, "its requester is there and waits")
             }
             Cause::RequesterLimit => {
                 let limit = ask.gives_up_ms.ok_or("it has no limit")?;

@@ -101,6 +101,13 @@ impl Daemon {
     }
 }
 
+impl Daemon {
+    /// It lets go of who waits.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+}
+
 /// Ends the process at a chosen point of a batch.
 #[derive(Clone, Default)]
 struct Bomb(Arc<AtomicUsize>);

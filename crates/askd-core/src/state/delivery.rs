@@ -150,18 +150,19 @@ impl State {
         Handled::done(changes)
     }
 
-    /// The daemon stops for good: agents with a prompt of their own take over; the others may come back.
+    /// The daemon stops for good: agents with a prompt of their own take over. Who waits and does not come back is let go,
+    /// and its ask with it: an answer after the next start would be for nobody. The others wait for that start.
     pub(super) fn stopping(&self, now: Now) -> Handled {
-        let changes = self
-            .open()
-            .filter(|(_, ask)| !ask.is_handed_back())
-            .filter_map(|(id, ask)| {
-                let own = ask.ask.requester.own_prompt.as_ref()?;
-                let why = "askd was stopped".to_owned();
-                Some(record(id, now, Event::HandedBack { at: own.at.clone(), why }))
-            })
-            .collect();
-        Handled::done(changes)
+        let fate = |(id, ask): (AskId, &AskState)| {
+            let why = "askd was stopped".to_owned();
+            if let Some(own) = ask.ask.requester.own_prompt.as_ref() {
+                return Some(record(id, now, Event::HandedBack { at: own.at.clone(), why }));
+            }
+            let is_let_go =
+                matches!(ask.link, Link::Attached(_)) && !ask.ask.requester.kind.outlasts_a_stop();
+            is_let_go.then(|| withdrawn(id, ask, Cause::RequesterGone, Some(why), now))
+        };
+        Handled::done(self.open().filter(|(_, ask)| !ask.is_handed_back()).filter_map(fate).collect())
     }
 }
 

@@ -287,16 +287,36 @@ fn c11_a_question_that_needs_its_own_prompt_is_handed_back_at_once() {
 }
 
 #[test]
-fn c1_a_daemon_that_stops_hands_back_and_lets_the_others_come_back() {
+fn c1_a_daemon_that_stops_hands_back_lets_go_and_keeps_what_comes_back() {
     let mut world = default();
     let own = world.raise(&Raise { own_prompt: Some(own_prompt(false)), ..hook(1, "a") });
-    let client = raise(2, "a");
-    let ask = world.raise(&client);
+    let let_go: Vec<_> = [RequesterKind::Hook, RequesterKind::Library, RequesterKind::Script]
+        .into_iter()
+        .zip(2..)
+        .map(|(kind, n)| world.raise(&Raise { kind, own_prompt: None, ..raise(n, "a") }))
+        .collect();
+    let proxy = Raise { kind: RequesterKind::Proxy, ..raise(5, "a") };
+    let ask = world.raise(&proxy);
+    // Its connection broke before: nobody told it anything, and it is still on its way back.
+    let away = raise(6, "a");
+    let detached = world.raise(&away);
+    world.run(&Command::LinkClosed { link: away.link }).unwrap();
     world.run(&Command::Stopping).unwrap();
-    assert!(world.ask(own).is_handed_back());
-    assert!(world.ask(ask).is_open() && !world.ask(ask).is_handed_back());
+    assert!(world.ask(own).is_open() && world.ask(own).is_handed_back());
+    for ask in [ask, detached] {
+        assert!(world.ask(ask).is_open() && !world.ask(ask).is_handed_back());
+    }
+    for ask in &let_go {
+        let outcome = world.outcome(*ask);
+        assert_eq!((outcome.verdict(), outcome.cause), (Verdict::None, Cause::RequesterGone));
+        assert_eq!(outcome.message.as_deref(), Some("askd was stopped"));
+    }
     world.restart();
-    assert_eq!(world.raise(&Raise { id: id(77), ..client }), ask);
+    for ask in let_go {
+        assert!(!matches!(world.answer(ask, Decision::Allow), Ok(_)), "nobody waits for it");
+    }
+    assert_eq!(world.raise(&Raise { id: id(77), ..proxy }), ask);
+    assert_eq!(world.raise(&Raise { id: id(78), ..away }), detached);
 }
 
 #[test]

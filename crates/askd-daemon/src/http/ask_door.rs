@@ -127,7 +127,12 @@ async fn hold(
     }
     let id = shot.ask.ask.id;
     let (shot, released) = match tokio::time::timeout(span, over).await {
-        Ok(Some(after)) => (after, false),
+        // One that is let go with its ask hears that, and no outcome.
+        Ok(Some(after)) => {
+            let stops = *app.leave.borrow() == Some(super::Leave::Stop);
+            let let_go = stops && !after.ask.is_open() && after.ask.verdict() == Verdict::None;
+            (after, let_go)
+        }
         Ok(None) => {
             let leaving = *app.leave.borrow();
             match leaving {

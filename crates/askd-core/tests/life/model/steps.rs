@@ -217,8 +217,11 @@ impl Model {
             }
             Command::Stopping => {
                 for ask in self.asks.values_mut().filter(|a| a.is_open()) {
+                    let stays = matches!(ask.ask.requester.kind, RequesterKind::Proxy | RequesterKind::Spool);
                     if ask.ask.requester.own_prompt.is_some() {
                         ask.link = Link::Back;
+                    } else if matches!(ask.link, Link::On(_)) && !stays {
+                        ask.withdraw(Cause::RequesterGone, now);
                     }
                 }
             }
