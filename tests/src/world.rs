@@ -205,6 +205,18 @@ impl World {
         until(&format!("the file {name}"), || Ok(self.made(name).then_some(())))
     }
 
+    /// Waits until Claude has this call of a session on disk, from where a resumed one goes on.
+    pub fn wait_kept(&self, session: &str, call: &str) -> Result<()> {
+        let projects = self.home().join(".claude/projects");
+        until(&format!("{call} in the transcript of {session}"), || {
+            let kept = fs::read_dir(&projects)?.flatten().any(|project| {
+                let transcript = project.path().join(format!("{session}.jsonl"));
+                fs::read_to_string(transcript).is_ok_and(|text| text.contains(call))
+            });
+            Ok(kept.then_some(()))
+        })
+    }
+
     /// The whole environment of an agent that talks to `model`.
     pub fn agent_env(&self, model: &Model) -> Vec<(String, String)> {
         let mut env = self.env();

@@ -80,6 +80,7 @@ fn c2_an_answer_that_comes_after_its_agent_was_killed_settles_the_resumed_call_o
     let (model, mut agent) = start_with(&world, Version::Newest, steps(), &["--session-id", session], &[])?;
     agent.request()?;
     let lost = world.ask(command)?;
+    world.wait_kept(session, lost.lineage.tool_call.as_deref().context("the call")?)?;
     let claude = children(agent.pid()).first().context("the agent below the wrapper")?.0;
     kill(claude)?;
     let gone = world.wait(&lost.id, "the ask withdrawn", |ask| ask.state == "settled")?;

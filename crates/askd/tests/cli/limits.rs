@@ -164,13 +164,24 @@ fn an_answer_that_nobody_is_there_to_take_says_so() {
     world.start();
     let asked = world.ask("ls", &[]);
     let handle = world.handle("ls");
+    // It takes its time to come back.
+    asked.signal(Signal::STOP);
+    world.kill_daemon();
+    let other = world.ask("other", &[]);
+    assert_eq!(world.open("ls")["requester"]["link"], "detached");
+    let said = world.must(&["allow", &handle]);
+    assert!(said.contains("its requester is gone; kept until"), "{said}");
+    asked.signal(Signal::CONT);
+    assert_eq!(asked.end().0, Some(0));
+    drop(other);
+    // Who was told not to come back does not: nobody can answer it any more.
+    let asked = world.ask("stopped", &[]);
+    let handle = world.handle("stopped");
     world.must(&["daemon", "stop"]);
     let (code, text) = asked.end();
     assert_eq!(code, Some(4), "{text}");
     world.start();
-    assert_eq!(world.open("ls")["requester"]["link"], "detached");
-    let said = world.must(&["allow", &handle]);
-    assert!(said.contains("its requester is gone; kept until"), "{said}");
+    assert_eq!(world.run(&["allow", &handle]).code, Some(5));
     // One that waits is told without it.
     let asked = world.ask("pwd", &[]);
     let said = world.must(&["allow", &world.handle("pwd")]);
