@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use askd_client::Places;
 use askd_core::BootId;
@@ -20,19 +20,26 @@ pub(crate) struct Note {
     file: PathBuf,
     /// Surfaces do not outlive it.
     boot: BootId,
-    state: Mutex<Written>,
+    known: Mutex<Known>,
+    /// What is in the file; held while it is written.
+    written: Mutex<Option<usize>>,
 }
 
 #[derive(Debug, Default)]
-struct Written {
-    last: Option<usize>,
+struct Known {
+    count: Option<usize>,
     /// The daemon leaves: that its streams end now says nothing.
     left: bool,
 }
 
 impl Note {
     pub(crate) fn new(places: &Places, boot: BootId) -> Self {
-        Self { file: places.state_dir().join("surfaces"), boot, state: Mutex::default() }
+        Self {
+            file: places.state_dir().join("surfaces"),
+            boot,
+            known: Mutex::default(),
+            written: Mutex::default(),
+        }
     }
 
     /// The number of surfaces that were attached to the daemon before, in this boot; 0 when a person stopped that one.
@@ -47,22 +54,39 @@ impl Note {
         }
     }
 
-    /// Without it the next one only does not wait for them.
-    pub(crate) fn write(&self, count: usize) {
-        let Ok(mut state) = self.state.lock() else { return };
-        if state.left || state.last == Some(count) {
+    /// So many are attached now. It is written beside whoever asks: a disk that hangs holds up nobody.
+    pub(crate) fn write(self: &Arc<Self>, count: usize) {
+        let Ok(mut known) = self.known.lock() else { return };
+        if known.left || known.count == Some(count) {
             return;
         }
-        state.last = Some(count);
-        if let Err(error) = replace(&self.file, format!("{} {count}", self.boot.0).as_bytes()) {
-            tracing::warn!("noting how many surfaces are attached: {error}");
+        known.count = Some(count);
+        drop(known);
+        let this = Arc::clone(self);
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || this.flush())),
+            Err(_) => this.flush(),
+        }
+    }
+
+    /// Writes what is known by now, whoever of several comes first. Without it the next daemon only does not wait.
+    fn flush(&self) {
+        let Ok(mut written) = self.written.lock() else { return };
+        let Ok((count, left)) = self.known.lock().map(|known| (known.count, known.left)) else { return };
+        let Some(count) = count.filter(|count| !left && *written != Some(*count)) else { return };
+        match replace(&self.file, format!("{} {count}", self.boot.0).as_bytes()) {
+            Ok(()) => *written = Some(count),
+            Err(error) => tracing::warn!("noting how many surfaces are attached: {error}"),
         }
     }
 
     /// From now on it stays as it is; for good: nobody is to be waited for.
     pub(crate) fn leave(&self, for_good: bool) {
-        let Ok(mut state) = self.state.lock() else { return };
-        state.left = true;
+        self.flush();
+        let Ok(_written) = self.written.lock() else { return };
+        if let Ok(mut known) = self.known.lock() {
+            known.left = true;
+        }
         if for_good {
             let _ = fs::remove_file(&self.file);
         }
