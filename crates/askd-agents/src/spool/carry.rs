@@ -79,7 +79,7 @@ impl Around {
 }
 
 /// Asks in this process at a time, of all trees; each takes a connection of those that the daemon has for them.
-const MOST_RUNNING: usize = 2_000;
+const MOST_RUNNING: usize = 2_048;
 /// Threads of asks in this process, of all trees.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
